@@ -1,0 +1,78 @@
+# stepd. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
+
+BUILD ?= build
+CC ?= gcc
+VERSION := 0.1.0
+PREFIX ?= /usr/local
+CFLAGS_EXTRA ?=
+MARCH ?= native
+
+CSTD := -std=c17 -D_GNU_SOURCE -I. -MMD -MP
+WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla
+ifdef CI
+WARN += -Werror
+endif
+OPT := -O2 -g -fno-omit-frame-pointer -fstack-protector-strong
+CFLAGS_ALL = $(CSTD) $(WARN) $(OPT) -DSTEPD_VERSION='"$(VERSION)"' $(CFLAGS_EXTRA)
+# The maths may use what this processor has; MARCH= builds for any x86-64.
+KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) -fopenmp -fno-math-errno -fno-trapping-math
+
+SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb
+WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -ldeflate -lsodium -lgomp -lm
+CTL_LIBS := -lcurl -lsodium -lm
+
+sources = $(sort $(wildcard $(addsuffix /*.c,$(1))))
+objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
+IPC_SRC := $(call sources,ipc)
+KERNEL_SRC := $(call sources,kernels)
+WORKER_SRC := $(call sources,worker worker/text worker/model worker/train)
+SUPERVISOR_SRC := $(call sources,supervisor)
+CTL_SRC := $(call sources,supervisor/ctl)
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
+
+.PHONY: all
+all: $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl
+
+$(BUILD)/libipc.a: $(call objects,$(IPC_SRC))
+$(BUILD)/libkernels.a: $(call objects,$(KERNEL_SRC))
+$(BUILD)/libworker.a: $(call objects,$(filter-out worker/main.c,$(WORKER_SRC)))
+$(BUILD)/libsupervisor.a: $(call objects,$(filter-out supervisor/main.c,$(SUPERVISOR_SRC)))
+$(BUILD)/libctl.a: $(call objects,$(filter-out supervisor/ctl/main.c,$(CTL_SRC)))
+$(BUILD)/%.a:
+	@rm -f $@
+	ar rcs $@ $^
+
+LINK = $(CC) $(OPT) $(CFLAGS_EXTRA) $(LDFLAGS) -o $@
+$(BUILD)/stepd: $(BUILD)/supervisor/main.o $(BUILD)/libsupervisor.a $(BUILD)/libipc.a
+	$(LINK) $^ $(SUPERVISOR_LIBS)
+$(BUILD)/stepd-worker: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
+	$(LINK) $^ $(WORKER_LIBS)
+$(BUILD)/stepctl: $(BUILD)/supervisor/ctl/main.o $(BUILD)/libctl.a $(BUILD)/libipc.a
+	$(LINK) $^ $(CTL_LIBS)
+
+$(BUILD)/kernels/%.o: kernels/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) $(KERNEL_FLAGS) -c -o $@ $<
+$(BUILD)/worker/%.o: worker/%.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -fopenmp -c -o $@ $<
+$(BUILD)/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+
+# A unit test links everything; what it does not name stays out.
+TEST_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libctl.a $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
+$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIBS)
+	@mkdir -p $(@D)
+	$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
+.PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
+
+.PHONY: unit
+unit: $(UNIT_BIN)
+
+.PHONY: clean
+clean:
+	rm -rf $(BUILD)
+
+-include $(shell find $(BUILD) -name '*.d' 2>/dev/null)
