@@ -30,9 +30,12 @@ SUPERVISOR_SRC := $(call sources,supervisor)
 CTL_SRC := $(call sources,supervisor/ctl)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
+GOLDEN_SRC := $(wildcard tests/golden/golden_*.c)
+GOLDEN_BIN := $(patsubst tests/golden/%.c,$(BUILD)/tests/%,$(GOLDEN_SRC))
 
 .PHONY: all
-all: $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl
+all: $(if $(wildcard supervisor/main.c),$(BUILD)/stepd) $(if $(wildcard worker/main.c),$(BUILD)/stepd-worker) \
+	$(if $(wildcard supervisor/ctl/main.c),$(BUILD)/stepctl)
 
 $(BUILD)/libipc.a: $(call objects,$(IPC_SRC))
 $(BUILD)/libkernels.a: $(call objects,$(KERNEL_SRC))
@@ -66,10 +69,13 @@ TEST_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libctl.a $(BUILD)/libworker.a $(BU
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
+$(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
+	@mkdir -p $(@D)
+	$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
 .PHONY: unit
-unit: $(UNIT_BIN)
+unit: $(UNIT_BIN) $(GOLDEN_BIN)
 
 .PHONY: clean
 clean:
