@@ -1,0 +1,42 @@
+/*
+ * The settings of one run, read once from the environment at the start. Names and meanings are in
+ * settings.h.
+ */
+#ifndef SUPERVISOR_CONFIG_H
+#define SUPERVISOR_CONFIG_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "supervisor/settings.h"
+
+#define CONFIG_TYPE_STRING const char *
+#define CONFIG_TYPE_PATH const char *
+#define CONFIG_TYPE_UINT uint64_t
+#define CONFIG_TYPE_SIZE uint64_t
+#define CONFIG_TYPE_SECONDS uint64_t
+#define CONFIG_TYPE_BOOL bool
+#define CONFIG_TYPE_CHOICE const char *
+#define CONFIG_FIELD(type, field, ...) CONFIG_TYPE_##type field;
+
+struct config {
+	SETTINGS_LIST(CONFIG_FIELD)
+	char *memory; /* of every string above */
+};
+
+enum { CONFIG_ERROR_MAX = 1024 };
+
+/* Reads and checks all settings from environ (NULL-terminated NAME=value strings). Directories are
+   not touched. 0, or -EINVAL with a sentence per fault, each a line, in error; secrets are never in
+   it. */
+int config_load(struct config *c, char *const *environ, char error[CONFIG_ERROR_MAX]);
+/* Wipes the secrets and frees; NULL and a zeroed struct are allowed. */
+void config_fini(struct config *c);
+
+/* One setting a line, NAME=value, defaults filled in, secrets hidden. */
+void config_print(const struct config *c, FILE *out);
+/* The table of settings: for --help, or as a Markdown table for the README. */
+void config_help(FILE *out, bool markdown);
+
+#endif

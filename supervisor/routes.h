@@ -1,0 +1,50 @@
+/*
+ * The calls stepd answers: one const table in routes.c, method and path to handler, who may call it
+ * and what body it takes. Order of the checks: path (404), method (405 with Allow), stopping (503),
+ * token (401), body (411, 413, 415, 417), then the handler.
+ */
+#ifndef SUPERVISOR_ROUTES_H
+#define SUPERVISOR_ROUTES_H
+
+#include <stddef.h>
+
+#include "supervisor/http.h"
+#include "supervisor/stepd.h"
+
+enum route_caller {
+	CALLER_ANYONE,
+	CALLER_TOKEN,  /* Authorization: Bearer <token> */
+	CALLER_SIGNED, /* the handler's `begin` judges the signature in the URL */
+};
+
+enum route_body {
+	BODY_NONE,   /* read and forgotten, at most 64 KiB */
+	BODY_MEMORY, /* into a sealed memfd, at most STEPD_BODY_LIMIT */
+	BODY_FILE,   /* where `begin` says */
+};
+
+/* Where a BODY_FILE goes: filled by begin. */
+struct route_sink {
+	int fd; /* stays the handler's */
+	uint64_t limit;
+};
+
+struct route {
+	const char *method;
+	const char *pattern; /* "{id}" is one segment, or its part before ":" */
+	enum route_caller caller;
+	enum route_body body;
+	/* Before the body is taken: 0, or -1 after a reply. NULL: nothing to do. */
+	int (*begin)(struct stepd *s, struct http_request *r, struct route_sink *sink);
+	void (*handle)(struct stepd *s, struct http_request *r);
+};
+
+/* Matches a path as sent against a pattern; percent escapes of a segment are decoded and compare
+   equal, but an escaped slash never separates. *param gets the decoded {id}, to be freed, or NULL.
+   1, 0, or -ENOMEM. */
+int route_match(const char *pattern, const char *path, char **param);
+
+/* Handlers: api_*.c, objects.c. */
+void api_healthz(struct stepd *s, struct http_request *r);
+
+#endif

@@ -1,0 +1,42 @@
+/*
+ * The one context of the program: what its parts share. Parts are started in the order of the table
+ * in main.c and stopped in reverse.
+ */
+#ifndef SUPERVISOR_STEPD_H
+#define SUPERVISOR_STEPD_H
+
+#include <stdbool.h>
+
+struct event_base;
+
+struct stepd {
+	struct event_base *base;
+	const struct config *config;
+	int state_fd; /* the state folder, held by this process alone */
+	struct http_server *http;
+	struct objects *objects;
+	struct store *store;
+	struct transfer *transfer;
+	struct sessions *sessions;
+	/* what /healthz says; kept true by the sessions */
+	struct {
+		bool cuda_available, cuda_verified, active_session;
+	} health;
+	bool stopping; /* no new work is taken */
+};
+
+/* A part of the program. start: 0 or -errno after a line in the log. stop: begins to stop when
+   first called, and says whether nothing is left to wait for; a part that finishes later calls
+   stepd_stopped, and stop is asked again. After STEPD_STOP_TIMEOUT nobody waits any longer. free:
+   releases everything, also of a part that did not start or did not finish stopping. stop may be
+   NULL. */
+struct stepd_part {
+	const char *name;
+	int (*start)(struct stepd *s);
+	bool (*stop)(struct stepd *s);
+	void (*free)(struct stepd *s);
+};
+
+void stepd_stopped(struct stepd *s);
+
+#endif
