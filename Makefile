@@ -1,11 +1,17 @@
 # stepd. `make` builds, `make demo` shows it, `make test` proves it; `make help` lists the rest.
 
 BUILD ?= build
-CC ?= gcc
+ifeq ($(origin CC),default)
+CC := gcc
+endif
 VERSION := 0.1.0
 PREFIX ?= /usr/local
 CFLAGS_EXTRA ?=
+V ?=
 MARCH ?= native
+
+# Lines of the build are short; `make V=1` shows the whole commands.
+SAY = $(if $(V),,@echo "  $(1)	$@";)
 
 CSTD := -std=c17 -D_GNU_SOURCE -I. -MMD -MP
 WARN := -Wall -Wextra -Wshadow -Wpointer-arith -Wstrict-prototypes -Wmissing-prototypes -Wvla
@@ -43,35 +49,36 @@ $(BUILD)/libworker.a: $(call objects,$(filter-out worker/main.c,$(WORKER_SRC)))
 $(BUILD)/libsupervisor.a: $(call objects,$(filter-out supervisor/main.c,$(SUPERVISOR_SRC)))
 $(BUILD)/libctl.a: $(call objects,$(filter-out supervisor/ctl/main.c,$(CTL_SRC)))
 $(BUILD)/%.a:
+	@mkdir -p $(@D)
 	@rm -f $@
-	ar rcs $@ $^
+	$(call SAY,ar)ar rcs $@ $^
 
 LINK = $(CC) $(OPT) $(CFLAGS_EXTRA) $(LDFLAGS) -o $@
 $(BUILD)/stepd: $(BUILD)/supervisor/main.o $(BUILD)/libsupervisor.a $(BUILD)/libipc.a
-	$(LINK) $^ $(SUPERVISOR_LIBS)
+	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS)
 $(BUILD)/stepd-worker: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
-	$(LINK) $^ $(WORKER_LIBS)
+	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
 $(BUILD)/stepctl: $(BUILD)/supervisor/ctl/main.o $(BUILD)/libctl.a $(BUILD)/libipc.a
-	$(LINK) $^ $(CTL_LIBS)
+	$(call SAY,link)$(LINK) $^ $(CTL_LIBS)
 
 $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) $(KERNEL_FLAGS) -c -o $@ $<
+	$(call SAY,cc)$(CC) $(CFLAGS_ALL) $(KERNEL_FLAGS) -c -o $@ $<
 $(BUILD)/worker/%.o: worker/%.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -fopenmp -c -o $@ $<
+	$(call SAY,cc)$(CC) $(CFLAGS_ALL) -fopenmp -c -o $@ $<
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -c -o $@ $<
+	$(call SAY,cc)$(CC) $(CFLAGS_ALL) -c -o $@ $<
 
 # A unit test links everything; what it does not name stays out.
 TEST_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libctl.a $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
 $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
+	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
-	$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
+	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
 .PHONY: unit

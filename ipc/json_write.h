@@ -1,6 +1,6 @@
 /*
- * JSON writing into a growing buffer: begin and end containers, keys, values; commas and escapes are
- * the writer's business. Running out of memory sticks: check once, at json_writer_text.
+ * JSON writing into a growing buffer: begin and end containers, keys, values; commas and escapes
+ * are the writer's business. Running out of memory sticks: check once, at json_writer_text.
  */
 #ifndef IPC_JSON_WRITE_H
 #define IPC_JSON_WRITE_H
@@ -34,7 +34,8 @@ void json_write_string(struct json_writer *w, const char *text);
 void json_write_string_n(struct json_writer *w, const char *text, size_t len);
 void json_write_int(struct json_writer *w, int64_t value);
 void json_write_uint(struct json_writer *w, uint64_t value);
-/* The shortest digits that read back to the same double ("1e-05", "0.1", "2.0"); not finite: null. */
+/* The shortest digits that read back to the same double ("1e-05", "0.1", "2.0"); not finite: null.
+ */
 void json_write_double(struct json_writer *w, double value);
 void json_write_bool(struct json_writer *w, bool value);
 void json_write_null(struct json_writer *w);

@@ -6,7 +6,12 @@
 #ifndef IPC_LOG_H
 #define IPC_LOG_H
 
-enum log_level { LOG_ERROR_LEVEL = 3, LOG_WARNING_LEVEL = 4, LOG_INFO_LEVEL = 6, LOG_DEBUG_LEVEL = 7 };
+enum log_level {
+	LOG_ERROR_LEVEL = 3,
+	LOG_WARNING_LEVEL = 4,
+	LOG_INFO_LEVEL = 6,
+	LOG_DEBUG_LEVEL = 7
+};
 
 /* program: a constant that names the process; lines above `level` are dropped. Where stderr is a
    journal stream, lines start with <level>. */

@@ -3,9 +3,10 @@
  * a header (type, request) and a body of wire fields in the order of its struct below, with at most
  * one file descriptor beside it.
  *
- * stepd asks (TO_WORKER), the worker answers with exactly one message for each request, carrying its
- * number: the answer's own type, or MSG_FAILED. Requests are answered in order. READY and LAST_WORDS
- * answer nothing (request 0). A message that does not decode ends the worker that sent it.
+ * stepd asks (TO_WORKER), the worker answers with exactly one message for each request, carrying
+ * its number: the answer's own type, or MSG_FAILED. Requests are answered in order. READY and
+ * LAST_WORDS answer nothing (request 0). A message that does not decode ends the worker that sent
+ * it.
  */
 #ifndef IPC_MESSAGE_H
 #define IPC_MESSAGE_H
@@ -21,24 +22,24 @@ enum { MESSAGE_MAX = 64 * 1024 }; /* bytes of a datagram, header included */
 	/* worker -> stepd, once, when it can take requests */                                     \
 	X(READY, 1, "none")                                                                        \
 	/* stepd -> worker */                                                                      \
-	X(OPEN, 2, "none")			   /* struct message_open */                       \
-	X(LOAD, 3, "artifact, sealed or read-only") /* struct message_artifact */                  \
-	X(RENDER, 4, "body of datums:render, sealed") /* no fields */                              \
+	X(OPEN, 2, "none")				      /* struct message_open */            \
+	X(LOAD, 3, "artifact, sealed or read-only")	      /* struct message_artifact */        \
+	X(RENDER, 4, "body of datums:render, sealed")	      /* no fields */                      \
 	X(DATUMS, 5, "datums of an earlier RENDERED, sealed") /* no fields */                      \
 	X(TRAIN, 6, "datum ids, sealed: u32 count, then wire strings") /* struct message_train */  \
-	X(SAVE, 7, "empty file open for writing") /* struct message_artifact */                    \
+	X(SAVE, 7, "empty file open for writing")	   /* struct message_artifact */           \
 	X(GENERATE, 8, "body of samples:generate, sealed") /* no fields */                         \
-	X(CLOSE, 9, "none")			   /* no fields; the worker exits 0 */             \
+	X(CLOSE, 9, "none")				   /* no fields; the worker exits 0 */     \
 	/* worker -> stepd */                                                                      \
-	X(OPENED, 32, "none")			   /* struct message_opened */                     \
-	X(LOADED, 33, "none")			   /* struct message_loaded */                     \
+	X(OPENED, 32, "none") /* struct message_opened */                                          \
+	X(LOADED, 33, "none") /* struct message_loaded */                                          \
 	X(RENDERED, 34, "u64 length of JSON, JSON answer, datums; sealed") /* no fields */         \
-	X(DATUMS_KEPT, 35, "none")		   /* no fields */                                 \
-	X(TRAINED, 36, "none")			   /* struct message_trained */                    \
-	X(SAVED, 37, "none")			   /* struct message_saved */                      \
-	X(GENERATED, 38, "JSON answer, sealed")	   /* no fields */                                 \
+	X(DATUMS_KEPT, 35, "none")					   /* no fields */         \
+	X(TRAINED, 36, "none")				  /* struct message_trained */             \
+	X(SAVED, 37, "none")				  /* struct message_saved */               \
+	X(GENERATED, 38, "JSON answer, sealed")		  /* no fields */                          \
 	X(FAILED, 62, "none, or the JSON detail, sealed") /* struct message_failed */              \
-	X(LAST_WORDS, 63, "none")		   /* struct message_last_words */
+	X(LAST_WORDS, 63, "none")			  /* struct message_last_words */
 
 #define MESSAGE_ENUM(name, number, fd) MSG_##name = number,
 enum message_type { MESSAGE_LIST(MESSAGE_ENUM) };
@@ -47,8 +48,8 @@ enum message_type { MESSAGE_LIST(MESSAGE_ENUM) };
 enum artifact_kind { ARTIFACT_STATE = 1, ARTIFACT_SAMPLING = 2 };
 
 struct message_ready {
-	uint32_t protocol; /* MESSAGE_PROTOCOL */
-	const char *build; /* version of the worker */
+	uint32_t protocol;  /* MESSAGE_PROTOCOL */
+	const char *build;  /* version of the worker */
 	const char *device; /* "cpu", or a device's name */
 };
 enum { MESSAGE_PROTOCOL = 1 };
@@ -66,9 +67,9 @@ struct message_open {
 	uint64_t seed;
 	uint64_t maximum_datum_tokens; /* 0 = no limit */
 	double weight_decay, beta1, beta2, epsilon;
-	double max_grad_norm;	  /* 0 = no clipping */
-	const char *compute;	  /* "auto", "f32", "bf16" */
-	uint32_t threads;	  /* 0 = as many as may run */
+	double max_grad_norm;	   /* 0 = no clipping */
+	const char *compute;	   /* "auto", "f32", "bf16" */
+	uint32_t threads;	   /* 0 = as many as may run */
 	uint64_t activation_bytes; /* bound of what a micro-batch keeps; 0 = default */
 };
 
@@ -108,7 +109,7 @@ struct message_saved {
 /* A refusal that changed nothing. With an fd, `detail` is empty and the fd holds the JSON of the
    answer's "detail" (a list of validation errors). */
 struct message_failed {
-	uint32_t status; /* HTTP status */
+	uint32_t status;    /* HTTP status */
 	const char *detail; /* one public sentence */
 };
 
@@ -122,8 +123,8 @@ const char *message_name(unsigned type);
 
 /* Mirrored coders of each body. get_: 0 or -EBADMSG; views into the datagram. */
 #define MESSAGE_BODY_LIST(X)                                                                       \
-	X(ready) X(open) X(opened) X(artifact) X(loaded) X(train) X(trained) X(saved) X(failed)    \
-	X(last_words)
+	X(ready)                                                                                   \
+	X(open) X(opened) X(artifact) X(loaded) X(train) X(trained) X(saved) X(failed) X(last_words)
 #define MESSAGE_CODERS(name)                                                                       \
 	void message_put_##name(struct wire_put *w, const struct message_##name *m);               \
 	int message_get_##name(struct wire_get *r, struct message_##name *m);

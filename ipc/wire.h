@@ -28,7 +28,7 @@ void wire_put_u8(struct wire_put *w, uint8_t v);
 void wire_put_u32(struct wire_put *w, uint32_t v);
 void wire_put_u64(struct wire_put *w, uint64_t v);
 void wire_put_i64(struct wire_put *w, int64_t v);
-void wire_put_f64(struct wire_put *w, double v); /* the very bits */
+void wire_put_f64(struct wire_put *w, double v);		       /* the very bits */
 void wire_put_bytes(struct wire_put *w, const void *data, size_t len); /* u32 length, bytes */
 void wire_put_string(struct wire_put *w, const char *text);	       /* bytes and their NUL */
 /* The length written, or -EMSGSIZE. */

@@ -7,7 +7,8 @@
 #define WORKER_REFUSAL_H
 
 struct refusal {
-	unsigned status; /* HTTP: 422 for what the client can mend, 503 and 507 for what it cannot */
+	unsigned
+	    status; /* HTTP: 422 for what the client can mend, 503 and 507 for what it cannot */
 	char text[1000];
 };
 

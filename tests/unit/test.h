@@ -59,7 +59,10 @@ test_main(const struct test_case *cases, int argc, char **argv)
 	return failed != 0;
 }
 
-#define TEST_CASE(name) {#name, test_##name}
+#define TEST_CASE(name)                                                                            \
+	{                                                                                          \
+#name, test_##name                                                                 \
+	}
 #define TEST_MAIN(...)                                                                             \
 	int main(int argc, char **argv)                                                            \
 	{                                                                                          \

@@ -1,0 +1,67 @@
+#!/bin/sh
+# Runs every test and adds up. Each is a program that ends with a line `N passed, N failed`: one that
+# does not, or exits otherwise than that line says, counts as one failure more.
+# Usage: tests/run.sh BUILD [part...]: unit golden http (default: all)
+set -u
+build=$1
+shift
+[ $# -gt 0 ] || set -- unit golden http
+passed=0 failed=0 broken=
+log=$build/test-logs
+mkdir -p "$log/unit" "$log/golden" "$log/http"
+STEPD_BUILD=$build
+export STEPD_BUILD
+
+run() {
+	name=$1
+	shift
+	start=$(date +%s)
+	timeout "${STEPD_TEST_TIMEOUT:-900}" "$@" >"$log/$name.log" 2>&1 </dev/null
+	code=$?
+	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log/$name.log" | tail -n 1)
+	p=${line%% passed*}
+	f=${line#*, }
+	f=${f%% failed*}
+	if [ -z "$line" ]; then
+		p=0 f=1
+	elif [ "$code" -ne 0 ] && [ "$f" -eq 0 ]; then
+		f=1
+	fi
+	passed=$((passed + p)) failed=$((failed + f))
+	printf '%-32s %6d passed %4d failed %4d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
+	if [ "$f" -ne 0 ]; then
+		broken="$broken $name"
+		tail -n 25 "$log/$name.log" | sed 's/^/    /'
+	fi
+}
+
+for part; do
+	case $part in
+	unit)
+		for t in "$build"/tests/test_*; do
+			[ -x "$t" ] && run "unit/${t##*/test_}" "$t"
+		done
+		;;
+	golden)
+		for t in "$build"/tests/golden_*; do
+			what=${t##*/golden_}
+			[ -x "$t" ] && run "golden/$what" "$t" "tests/data/golden/$what"
+		done
+		;;
+	http)
+		for t in tests/http/*.sh; do
+			[ -e "$t" ] && run "http/$(basename "$t" .sh)" sh "$t"
+		done
+		for t in tests/http/test_*.py; do
+			[ -e "$t" ] && run "http/$(basename "$t" .py)" python3 "$t"
+		done
+		;;
+	*)
+		echo "run.sh: no part named $part" >&2
+		exit 2
+		;;
+	esac
+done
+[ -z "$broken" ] || echo "failed:$broken"
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
