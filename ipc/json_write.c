@@ -239,6 +239,48 @@ json_write_null(struct json_writer *w)
 	write_text(w, "null");
 }
 
+/* Recursion is bounded by JSON_MAX_DEPTH. */
+void
+json_write_value(struct json_writer *w, struct json value)
+{
+	const char *text;
+	size_t len = 0;
+
+	switch (json_type(value)) {
+	case JSON_NULL:
+		json_write_null(w);
+		break;
+	case JSON_BOOL:
+		json_write_bool(w, json_true(value));
+		break;
+	case JSON_NUMBER:
+		text = json_number(value, &len);
+		if (strpbrk(text, "NI") != NULL)
+			json_write_null(w);
+		else
+			json_write_raw(w, text, len);
+		break;
+	case JSON_STRING:
+		text = json_string(value, &len);
+		json_write_string_n(w, text, len);
+		break;
+	case JSON_ARRAY:
+		json_write_array(w);
+		json_foreach (item, value)
+			json_write_value(w, item);
+		json_write_array_end(w);
+		break;
+	case JSON_OBJECT:
+		json_write_object(w);
+		json_foreach (item, value) {
+			json_write_key(w, json_key(item, NULL));
+			json_write_value(w, item);
+		}
+		json_write_object_end(w);
+		break;
+	}
+}
+
 void
 json_put_string(struct json_writer *w, const char *key, const char *value)
 {

@@ -9,6 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ipc/json.h"
+
 struct json_writer {
 	char *text; /* NUL-terminated */
 	size_t len, size;
@@ -41,6 +43,9 @@ void json_write_bool(struct json_writer *w, bool value);
 void json_write_null(struct json_writer *w);
 /* A ready piece of JSON, as it is. */
 void json_write_raw(struct json_writer *w, const char *json, size_t len);
+
+/* A value that was read, as it was: numbers keep their digits; NaN and infinities become null. */
+void json_write_value(struct json_writer *w, struct json value);
 
 /* key + value in one call, for objects. */
 void json_put_string(struct json_writer *w, const char *key, const char *value); /* NULL: null */

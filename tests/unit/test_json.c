@@ -142,5 +142,18 @@ TEST(writing)
 	json_writer_fini(&w);
 }
 
+TEST(copying)
+{
+	static const char text[] = "{\"a\":[1.50,null,{\"b\":\"\\u0001\"}],\"c\":false,\"d\":{}}";
+	struct json_doc *doc = parse(text);
+	struct json_writer w;
+
+	json_writer_init(&w);
+	json_write_value(&w, json_root(doc));
+	CHECK_STR(json_writer_text(&w, NULL), text);
+	json_writer_fini(&w);
+	json_free(doc);
+}
+
 TEST_MAIN(TEST_CASE(values), TEST_CASE(numbers), TEST_CASE(faults), TEST_CASE(depth),
-    TEST_CASE(flags), TEST_CASE(writing))
+    TEST_CASE(flags), TEST_CASE(writing), TEST_CASE(copying))
