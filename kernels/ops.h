@@ -154,6 +154,11 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 				  const void *q, const void *k, const void *v,                     \
 				  const struct op_packing *packing,                                \
 				  const struct op_attention_shape *shape))                         \
+	/* For generation: the last of `length` tokens looks back at a cache. q (H, E), k and v    \
+	   (length, G, E) act; out (H, E) act. The same maths as the last row of attention. */     \
+	X(attention_cached, (struct op_context * ctx, void *out, const void *q, const void *k,     \
+				const void *v, size_t length,                                      \
+				const struct op_attention_shape *shape))                           \
 	/* out (n) act = silu(gate) * up; gate, up act. (Shazeer 2020, eq. 6) */                   \
 	X(swiglu, (struct op_context * ctx, void *out, const void *gate, const void *up,           \
 		      size_t n))                                                                   \

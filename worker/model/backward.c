@@ -1,0 +1,176 @@
+#include "worker/model/backward.h"
+
+#include "worker/model/forward.h"
+
+/* The first layer with an adapted linear layer, or L: below it no gradient is needed. */
+static size_t
+lowest_adapted(const struct pass *p)
+{
+	const size_t L = p->model->config->layer_count;
+
+	for (size_t layer = 0; layer < L; layer++)
+		for (enum model_linear i = 0; i < LINEAR_COUNT; i++)
+			if (pass_lora_at(p, layer, i) != NULL)
+				return layer;
+	return L;
+}
+
+/* The gradient as an operand of a product: float32 as it is, else rounded into acts->rounded. */
+static enum op_status
+operand(const struct pass *p, const void **out, const float *dout, size_t n)
+{
+	*out = dout;
+	if (p->acts->shape.act == OP_F32)
+		return OP_OK;
+	*out = p->acts->rounded;
+	return op_round(p->model->ops, p->acts->rounded, dout, n);
+}
+
+/* The adapter's share on one linear layer: da, db += and dx (T, K) +=; x (T, K) act entered W. */
+static enum op_status
+lora_backward(const struct pass *p, float *dx, const float *dout, const void *x, size_t layer,
+    enum model_linear which)
+{
+	struct op_context *ops = p->model->ops;
+	const struct activations *a = p->acts;
+	const struct op_matrix *w = &p->model->blocks[layer].linear[which].w;
+	const struct pass_lora *l = pass_lora_at(p, layer, which);
+	const size_t T = p->batch->packing.tokens, n = T * w->cols;
+	float *into = p->dropout == 0 ? dx : a->ddropped;
+
+	if (l == NULL)
+		return OP_OK;
+	OP_TRY(forward_dropout(p, &x, x, layer, which, w->cols));
+	if (p->dropout != 0)
+		OP_TRY(op_zero(ops, into, n * sizeof(*into)));
+	OP_TRY(op_lora_backward(ops, into, l->da, l->db, dout, x, a->layers[layer].xa[which],
+	    &l->lora, T, w->rows, w->cols));
+	if (p->dropout == 0)
+		return OP_OK;
+	OP_TRY(op_dropout_backward(ops, into, into, p->dropout, pass_dropout_seed(p, layer, which),
+	    p->first_token * w->cols, n));
+	return op_add(ops, dx, into, n);
+}
+
+/* dx (T, K) = or += W^T dout, and the adapter's share. dout (T, N) float32. */
+static enum op_status
+linear_backward(const struct pass *p, float *dx, const float *dout, const void *x, bool accumulate,
+    size_t layer, enum model_linear which)
+{
+	const struct op_matrix *w = &p->model->blocks[layer].linear[which].w;
+	const size_t T = p->batch->packing.tokens;
+	const void *rounded;
+
+	OP_TRY(operand(p, &rounded, dout, T * w->rows));
+	OP_TRY(op_linear_backward(p->model->ops, dx, rounded, w, accumulate, T));
+	return lora_backward(p, dx, dout, x, layer, which);
+}
+
+/* dx, the gradient after the layer, becomes the gradient at its middle. */
+static enum op_status
+mlp_backward(const struct pass *p, size_t layer)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const struct layer_activations *l = &a->layers[layer];
+	const float *norm = p->model->blocks[layer].mlp_norm;
+	const size_t T = p->batch->packing.tokens, D = c->width, n = T * c->mlp_width;
+	float *dgate = a->wide, *dup = a->wide2;
+
+	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, n));
+	OP_TRY(linear_backward(p, dgate, a->dx, a->swiglu, false, layer, LINEAR_DOWN));
+	OP_TRY(op_swiglu_backward(ops, dgate, dup, dgate, l->gate, l->up, n));
+	OP_TRY(op_rmsnorm(
+	    ops, a->normed, a->rstd, l->middle, norm, c->norm_epsilon, c->norm_one_plus, T, D));
+	OP_TRY(linear_backward(p, a->dnormed, dgate, a->normed, false, layer, LINEAR_GATE));
+	OP_TRY(linear_backward(p, a->dnormed, dup, a->normed, true, layer, LINEAR_UP));
+	return op_rmsnorm_backward(
+	    ops, a->dx, a->dnormed, l->middle, norm, a->rstd, c->norm_one_plus, T, D);
+}
+
+/* dq, dk, dv from dx, the gradient at the layer's middle: through o, attention and RoPE. */
+static enum op_status
+scores_backward(const struct pass *p, float *dq, float *dk, float *dv, size_t layer)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const struct layer_activations *l = &a->layers[layer];
+	const struct op_packing *packing = &p->batch->packing;
+	const struct op_attention_shape shape = {
+	    .heads = c->heads,
+	    .kv_heads = c->kv_heads,
+	    .head_dim = c->head_dim,
+	    .window = c->layers[layer].window,
+	    .scale = c->score_scale,
+	};
+	float *dattended = a->wide2;
+
+	OP_TRY(linear_backward(p, dattended, a->dx, l->attended, false, layer, LINEAR_O));
+	OP_TRY(op_attention_backward(
+	    ops, dq, dk, dv, dattended, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
+	OP_TRY(op_rope(ops, dq, packing, p->model->frequency, c->rope.half, c->rope.magnitude, true,
+	    c->heads, c->head_dim));
+	return op_rope(ops, dk, packing, p->model->frequency, c->rope.half, c->rope.magnitude, true,
+	    c->kv_heads, c->head_dim);
+}
+
+/* dx, the gradient at the layer's middle, becomes the gradient of what entered the layer; in the
+   lowest adapted layer only A and B of q, k and v are served and dx is left as it is. */
+static enum op_status
+attention_backward(const struct pass *p, size_t layer, bool lowest)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const struct layer_activations *l = &a->layers[layer];
+	const float *norm = p->model->blocks[layer].attention_norm;
+	const size_t T = p->batch->packing.tokens, D = c->width;
+	float *dq = a->wide, *dk = dq + T * c->heads * c->head_dim;
+	float *dv = dk + T * c->kv_heads * c->head_dim;
+
+	OP_TRY(scores_backward(p, dq, dk, dv, layer));
+	OP_TRY(op_rmsnorm(
+	    ops, a->normed, a->rstd, l->x, norm, c->norm_epsilon, c->norm_one_plus, T, D));
+	if (lowest) {
+		OP_TRY(op_zero(ops, a->dnormed, T * D * sizeof(float)));
+		OP_TRY(lora_backward(p, a->dnormed, dq, a->normed, layer, LINEAR_Q));
+		OP_TRY(lora_backward(p, a->dnormed, dk, a->normed, layer, LINEAR_K));
+		return lora_backward(p, a->dnormed, dv, a->normed, layer, LINEAR_V);
+	}
+	OP_TRY(linear_backward(p, a->dnormed, dq, a->normed, false, layer, LINEAR_Q));
+	OP_TRY(linear_backward(p, a->dnormed, dk, a->normed, true, layer, LINEAR_K));
+	OP_TRY(linear_backward(p, a->dnormed, dv, a->normed, true, layer, LINEAR_V));
+	return op_rmsnorm_backward(
+	    ops, a->dx, a->dnormed, l->x, norm, a->rstd, c->norm_one_plus, T, D);
+}
+
+/* dx (T, D) = gradient of the stack's output: not zero only in the supervised rows. */
+static enum op_status
+head_backward(const struct pass *p)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const size_t T = p->batch->packing.tokens, M = p->batch->row_count, D = c->width;
+
+	OP_TRY(op_zero(ops, a->dhidden, M * D * sizeof(float)));
+	OP_TRY(op_rmsnorm_backward(ops, a->dhidden, a->dhead, a->hidden, p->model->norm,
+	    a->head_rstd, c->norm_one_plus, M, D));
+	OP_TRY(op_zero(ops, a->dx, T * D * sizeof(float)));
+	return op_scatter_rows(ops, a->dx, a->dhidden, p->batch->rows, M, D);
+}
+
+enum op_status
+backward_layers(const struct pass *p)
+{
+	const size_t lowest = lowest_adapted(p);
+
+	OP_TRY(head_backward(p));
+	for (size_t layer = p->model->config->layer_count; layer-- > lowest;) {
+		OP_TRY(mlp_backward(p, layer));
+		OP_TRY(attention_backward(p, layer, layer == lowest));
+	}
+	return OP_OK;
+}

@@ -1,0 +1,193 @@
+#include "worker/model/forward.h"
+
+#include <stdio.h>
+
+enum op_status
+forward_dropout(const struct pass *p, const void **out, const void *x, size_t layer,
+    enum model_linear which, size_t inputs)
+{
+	*out = x;
+	if (p->dropout == 0)
+		return OP_OK;
+	*out = p->acts->dropped;
+	return op_dropout(p->model->ops, p->acts->dropped, x, p->dropout,
+	    pass_dropout_seed(p, layer, which), p->first_token * inputs,
+	    p->batch->packing.tokens * inputs);
+}
+
+/* out (T, N) float32 = W x + b, and the adapter's share; x (T, K) act. */
+static enum op_status
+linear(const struct pass *p, float *out, const void *x, size_t layer, enum model_linear which)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_weights *m = &p->model->blocks[layer].linear[which];
+	const struct pass_lora *l = pass_lora_at(p, layer, which);
+	const size_t T = p->batch->packing.tokens;
+
+	OP_TRY(op_linear(ops, out, x, &m->w, m->bias, T));
+	if (l == NULL)
+		return OP_OK;
+	OP_TRY(forward_dropout(p, &x, x, layer, which, m->w.cols));
+	return op_lora(
+	    ops, out, p->acts->layers[layer].xa[which], x, &l->lora, T, m->w.rows, m->w.cols);
+}
+
+/* The same for what is kept in the activation type: out (T, N) act. In float32 that is where the
+   product writes; else it passes through acts->wide, turned by RoPE there if turn_heads is not 0.
+ */
+static enum op_status
+linear_kept(const struct pass *p, void *out, const void *x, size_t layer, enum model_linear which,
+    size_t turn_heads)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct op_packing *packing = &p->batch->packing;
+	const bool narrow = p->acts->shape.act != OP_F32;
+	float *y = narrow ? p->acts->wide : out;
+
+	OP_TRY(linear(p, y, x, layer, which));
+	if (turn_heads != 0)
+		OP_TRY(op_rope(ops, y, packing, p->model->frequency, c->rope.half,
+		    c->rope.magnitude, false, turn_heads, c->head_dim));
+	if (!narrow)
+		return OP_OK;
+	return op_round(
+	    ops, out, y, packing->tokens * p->model->blocks[layer].linear[which].w.rows);
+}
+
+static struct op_attention_shape
+attention_shape(const struct model_config *c, size_t layer)
+{
+	return (struct op_attention_shape){
+	    .heads = c->heads,
+	    .kv_heads = c->kv_heads,
+	    .head_dim = c->head_dim,
+	    .window = c->layers[layer].window,
+	    .scale = c->score_scale,
+	};
+}
+
+/* middle = x + o(attention(q, k, v)) with q, k, v from norm(x) */
+static enum op_status
+attention(const struct pass *p, size_t layer)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const struct layer_activations *l = &a->layers[layer];
+	const struct op_packing *packing = &p->batch->packing;
+	const struct op_attention_shape shape = attention_shape(c, layer);
+	const size_t T = packing->tokens, D = c->width;
+	const size_t at = p->past * c->kv_heads * c->head_dim * (a->shape.act == OP_F32 ? 4 : 2);
+	void *k = (char *)l->k + at, *v = (char *)l->v + at;
+
+	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->x, p->model->blocks[layer].attention_norm,
+	    c->norm_epsilon, c->norm_one_plus, T, D));
+	OP_TRY(linear_kept(p, l->q, a->normed, layer, LINEAR_Q, c->heads));
+	OP_TRY(linear_kept(p, k, a->normed, layer, LINEAR_K, c->kv_heads));
+	OP_TRY(linear_kept(p, v, a->normed, layer, LINEAR_V, 0));
+	if (p->past != 0)
+		OP_TRY(
+		    op_attention_cached(ops, l->attended, l->q, l->k, l->v, p->past + 1, &shape));
+	else
+		OP_TRY(op_attention(ops, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
+	OP_TRY(linear(p, l->middle, l->attended, layer, LINEAR_O));
+	return op_add(ops, l->middle, l->x, T * D);
+}
+
+/* next layer's x = middle + down(silu(gate) * up) with gate, up from norm(middle) */
+static enum op_status
+mlp(const struct pass *p, size_t layer)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const struct layer_activations *l = &a->layers[layer];
+	const size_t T = p->batch->packing.tokens, D = c->width;
+	float *next = a->layers[layer + 1].x;
+
+	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->middle, p->model->blocks[layer].mlp_norm,
+	    c->norm_epsilon, c->norm_one_plus, T, D));
+	OP_TRY(linear_kept(p, l->gate, a->normed, layer, LINEAR_GATE, 0));
+	OP_TRY(linear_kept(p, l->up, a->normed, layer, LINEAR_UP, 0));
+	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, T * c->mlp_width));
+	OP_TRY(linear(p, next, a->swiglu, layer, LINEAR_DOWN));
+	return op_add(ops, next, l->middle, T * D);
+}
+
+enum op_status
+forward_layers(const struct pass *p)
+{
+	const struct model *m = p->model;
+
+	OP_TRY(op_embed(
+	    m->ops, p->acts->layers[0].x, &m->embedding, p->batch->ids, p->batch->packing.tokens));
+	for (size_t layer = 0; layer < m->config->layer_count; layer++) {
+		OP_TRY(attention(p, layer));
+		OP_TRY(mlp(p, layer));
+	}
+	return OP_OK;
+}
+
+/* head_in (M, D) = norm of the stack's output at the batch's rows */
+static enum op_status
+head_input(const struct pass *p)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const size_t M = p->batch->row_count;
+
+	OP_TRY(op_gather_rows(
+	    ops, a->hidden, a->layers[c->layer_count].x, p->batch->rows, M, c->width));
+	return op_rmsnorm(ops, a->head_in, a->head_rstd, a->hidden, p->model->norm, c->norm_epsilon,
+	    c->norm_one_plus, M, c->width);
+}
+
+enum op_status
+forward_loss(const struct pass *p, double *logp)
+{
+	const struct pass_batch *b = p->batch;
+	const struct activations *a = p->acts;
+
+	OP_TRY(head_input(p));
+	return op_head_loss(p->model->ops, logp, a->dhead, a->head_in, &p->model->head, b->targets,
+	    b->coefficient, b->row_count);
+}
+
+enum op_status
+forward_logits(const struct pass *p)
+{
+	OP_TRY(head_input(p));
+	return op_logits(
+	    p->model->ops, p->acts->logits, p->acts->head_in, &p->model->head, p->batch->row_count);
+}
+
+enum op_status
+forward_blame(const struct pass *p, char *name, size_t size)
+{
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct layer_activations *layers = p->acts->layers;
+	const size_t n = p->batch->packing.tokens * c->width;
+	char module[200];
+	size_t at;
+
+	OP_TRY(op_first_nonfinite(ops, &at, layers[0].x, n));
+	if (at < n) {
+		snprintf(name, size, "the output of %s.embed_tokens", c->prefix);
+		return OP_OK;
+	}
+	for (size_t l = 0; l < c->layer_count; l++) {
+		OP_TRY(op_first_nonfinite(ops, &at, layers[l].middle, n));
+		model_module_name(module, sizeof(module), c, l, at < n ? "self_attn" : "mlp");
+		if (at == n)
+			OP_TRY(op_first_nonfinite(ops, &at, layers[l + 1].x, n));
+		if (at < n) {
+			snprintf(name, size, "the output of %s", module);
+			return OP_OK;
+		}
+	}
+	snprintf(name, size, "the logits");
+	return OP_OK;
+}

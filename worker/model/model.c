@@ -1,0 +1,377 @@
+#include "worker/model/model.h"
+
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Elements that a thread reads at once: small enough to be copied to the device from its cache. */
+enum { CHUNK_ELEMENTS = 128 * 1024 };
+enum { NAME_SIZE = 256, ALIGNMENT = 64 };
+
+/* One tensor to read: where it comes from and where it goes. */
+struct tensor {
+	char name[NAME_SIZE];
+	size_t rows, cols;
+	enum op_dtype dtype;
+	size_t offset; /* bytes into the model's memory */
+};
+
+/* The tensors of a model in the order of their memory. */
+struct plan {
+	struct tensor *tensors;
+	size_t count, capacity;
+	size_t bytes;
+	bool failed; /* memory ran out, or a size does not fit */
+};
+
+const char *
+model_linear_path(enum model_linear which)
+{
+#define MODEL_LINEAR_PATH(name, path) path,
+	static const char *const paths[] = {MODEL_LINEAR_LIST(MODEL_LINEAR_PATH)};
+#undef MODEL_LINEAR_PATH
+
+	return paths[which];
+}
+
+void
+model_linear_shape(
+    const struct model_config *c, enum model_linear which, size_t *outputs, size_t *inputs)
+{
+	const size_t q = c->heads * c->head_dim, kv = c->kv_heads * c->head_dim;
+	const size_t shapes[LINEAR_COUNT][2] = {
+	    [LINEAR_Q] = {q, c->width},
+	    [LINEAR_K] = {kv, c->width},
+	    [LINEAR_V] = {kv, c->width},
+	    [LINEAR_O] = {c->width, q},
+	    [LINEAR_GATE] = {c->mlp_width, c->width},
+	    [LINEAR_UP] = {c->mlp_width, c->width},
+	    [LINEAR_DOWN] = {c->width, c->mlp_width},
+	};
+
+	*outputs = shapes[which][0];
+	*inputs = shapes[which][1];
+}
+
+int
+model_module_name(
+    char *out, size_t size, const struct model_config *c, size_t layer, const char *path)
+{
+	return snprintf(out, size, "%s.layers.%zu.%s", c->prefix, layer, path);
+}
+
+int
+model_refuse_op(struct refusal *r, const struct op_context *ops, enum op_status status)
+{
+	const char *why = op_last_error(ops);
+
+	switch (status) {
+	case OP_NO_MEMORY:
+		return refuse(r, 507, "the device has not enough memory: %s", why);
+	case OP_UNSUPPORTED:
+		return refuse(r, 422, "the device cannot compute this: %s", why);
+	default:
+		return refuse(r, 503, "the device failed: %s", why);
+	}
+}
+
+static bool
+linear_has_bias(const struct model_layer *layer, enum model_linear which)
+{
+	switch (which) {
+	case LINEAR_Q:
+	case LINEAR_K:
+	case LINEAR_V:
+		return layer->qkv_bias;
+	case LINEAR_O:
+		return layer->o_bias;
+	default:
+		return layer->mlp_bias;
+	}
+}
+
+/* Appends a tensor and returns its offset. */
+static size_t
+plan_add(struct plan *p, const char *name, size_t rows, size_t cols, enum op_dtype dtype)
+{
+	size_t bytes, end;
+	struct tensor *t;
+
+	if (p->count == p->capacity) {
+		const size_t capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
+
+		t = reallocarray(p->tensors, capacity, sizeof(*t));
+		if (t == NULL) {
+			p->failed = true;
+			return 0;
+		}
+		p->tensors = t;
+		p->capacity = capacity;
+	}
+	if (__builtin_mul_overflow(rows, cols, &bytes) ||
+	    __builtin_mul_overflow(bytes, dtype == OP_F32 ? 4u : 2u, &bytes) ||
+	    __builtin_add_overflow(p->bytes, bytes, &end) || end > SIZE_MAX - ALIGNMENT) {
+		p->failed = true;
+		return 0;
+	}
+	t = &p->tensors[p->count++];
+	snprintf(t->name, sizeof(t->name), "%s", name);
+	t->rows = rows;
+	t->cols = cols;
+	t->dtype = dtype;
+	t->offset = p->bytes;
+	p->bytes = (end + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+	return t->offset;
+}
+
+static void
+plan_linear(struct plan *p, const struct model_config *c, size_t layer, enum model_linear which,
+    enum op_dtype dtype)
+{
+	char path[NAME_SIZE / 2], name[NAME_SIZE];
+	size_t outputs, inputs;
+
+	model_linear_shape(c, which, &outputs, &inputs);
+	snprintf(path, sizeof(path), "%s.weight", model_linear_path(which));
+	model_module_name(name, sizeof(name), c, layer, path);
+	plan_add(p, name, outputs, inputs, dtype);
+	if (linear_has_bias(&c->layers[layer], which)) {
+		snprintf(path, sizeof(path), "%s.bias", model_linear_path(which));
+		model_module_name(name, sizeof(name), c, layer, path);
+		plan_add(p, name, 1, outputs, OP_F32);
+	}
+}
+
+/* Every tensor of the model; bind() walks them in the same order. */
+static void
+plan_model(struct plan *p, const struct model_config *c, enum op_dtype dtype)
+{
+	char name[NAME_SIZE];
+
+	snprintf(name, sizeof(name), "%s.embed_tokens.weight", c->prefix);
+	plan_add(p, name, c->vocabulary, c->width, dtype);
+	if (!c->tied_head)
+		plan_add(p, "lm_head.weight", c->vocabulary, c->width, dtype);
+	snprintf(name, sizeof(name), "%s.norm.weight", c->prefix);
+	plan_add(p, name, 1, c->width, OP_F32);
+	for (size_t l = 0; l < c->layer_count; l++) {
+		model_module_name(name, sizeof(name), c, l, "input_layernorm.weight");
+		plan_add(p, name, 1, c->width, OP_F32);
+		model_module_name(name, sizeof(name), c, l, "post_attention_layernorm.weight");
+		plan_add(p, name, 1, c->width, OP_F32);
+		for (enum model_linear i = 0; i < LINEAR_COUNT; i++)
+			plan_linear(p, c, l, i, dtype);
+	}
+}
+
+static struct op_matrix
+bind_matrix(const struct model *m, const struct tensor *t)
+{
+	return (struct op_matrix){
+	    .data = (const char *)m->memory + t->offset,
+	    .rows = t->rows,
+	    .cols = t->cols,
+	    .dtype = t->dtype,
+	};
+}
+
+static const float *
+bind_vector(const struct model *m, const struct tensor *t)
+{
+	return (const float *)((const char *)m->memory + t->offset);
+}
+
+/* Points the model at its tensors, in the order of plan_model. */
+static void
+bind(struct model *m, const struct tensor *next)
+{
+	const struct model_config *c = m->config;
+
+	m->embedding = bind_matrix(m, next++);
+	m->head = c->tied_head ? m->embedding : bind_matrix(m, next++);
+	m->norm = bind_vector(m, next++);
+	for (size_t l = 0; l < c->layer_count; l++) {
+		struct model_block *b = &m->blocks[l];
+
+		b->attention_norm = bind_vector(m, next++);
+		b->mlp_norm = bind_vector(m, next++);
+		for (enum model_linear i = 0; i < LINEAR_COUNT; i++) {
+			b->linear[i].w = bind_matrix(m, next++);
+			if (linear_has_bias(&c->layers[l], i))
+				b->linear[i].bias = bind_vector(m, next++);
+		}
+	}
+}
+
+/* Reads rows of one tensor through the thread's own buffer. 0, or -1 with *r. */
+static int
+read_rows(struct model *m, const struct model_files *files, const struct tensor *t, size_t first,
+    size_t count, void *buffer, struct refusal *r)
+{
+	const size_t row = t->cols * (t->dtype == OP_F32 ? 4 : 2);
+	char *to = (char *)m->memory + t->offset + first * row;
+	enum op_status status;
+
+	if (model_files_read_rows(files, t->name, buffer, t->dtype, first, count, t->cols, r) != 0)
+		return -1;
+	status = op_upload(m->ops, to, buffer, count * row);
+	return status == OP_OK ? 0 : model_refuse_op(r, m->ops, status);
+}
+
+static size_t
+rows_at_once(const struct tensor *t)
+{
+	return t->cols >= CHUNK_ELEMENTS ? 1 : CHUNK_ELEMENTS / t->cols;
+}
+
+/* Some rows of one tensor: what a thread reads at once. */
+struct chunk {
+	const struct tensor *tensor;
+	size_t first, count;
+};
+
+/* Cuts all tensors into chunks. NULL if memory ran out; *buffer is what the largest needs. */
+static struct chunk *
+cut_chunks(const struct plan *p, size_t *count, size_t *buffer)
+{
+	struct chunk *chunks;
+	size_t n = 0;
+
+	*buffer = 0;
+	for (size_t i = 0; i < p->count; i++)
+		n += (p->tensors[i].rows + rows_at_once(&p->tensors[i]) - 1) /
+		     rows_at_once(&p->tensors[i]);
+	chunks = calloc(n, sizeof(*chunks));
+	if (chunks == NULL)
+		return NULL;
+	*count = n;
+	n = 0;
+	for (size_t i = 0; i < p->count; i++) {
+		const struct tensor *t = &p->tensors[i];
+
+		for (size_t row = 0, many; row < t->rows; row += many) {
+			many = rows_at_once(t) < t->rows - row ? rows_at_once(t) : t->rows - row;
+			chunks[n++] = (struct chunk){.tensor = t, .first = row, .count = many};
+			if (many * t->cols * sizeof(float) > *buffer)
+				*buffer = many * t->cols * sizeof(float);
+		}
+	}
+	return chunks;
+}
+
+/* Reads all chunks, with all threads. 0, or -1 with *r of the first that failed. */
+static int
+read_chunks(struct model *m, const struct model_files *files, const struct chunk *chunks,
+    size_t count, size_t buffer_size, struct refusal *r)
+{
+	int failed = 0;
+
+#pragma omp parallel num_threads(op_threads(m->ops))
+	{
+		void *buffer = malloc(buffer_size);
+
+#pragma omp for schedule(dynamic)
+		for (size_t i = 0; i < count; i++) {
+			struct refusal own;
+			int stop;
+
+#pragma omp atomic read
+			stop = failed;
+			if (stop)
+				continue;
+			if (buffer == NULL)
+				stop = refuse(&own, 507, "no memory to read the model with");
+			else
+				stop = read_rows(m, files, chunks[i].tensor, chunks[i].first,
+				    chunks[i].count, buffer, &own);
+			if (stop != 0) {
+#pragma omp critical(model_read)
+				*r = own;
+#pragma omp atomic write
+				failed = 1;
+			}
+		}
+		free(buffer);
+	}
+	return failed ? -1 : 0;
+}
+
+static int
+read_tensors(
+    struct model *m, const struct model_files *files, const struct plan *p, struct refusal *r)
+{
+	size_t count, buffer;
+	struct chunk *chunks = cut_chunks(p, &count, &buffer);
+	int result;
+
+	if (chunks == NULL)
+		return refuse(r, 507, "no memory to read the model with");
+	result = read_chunks(m, files, chunks, count, buffer, r);
+	free(chunks);
+	return result;
+}
+
+/* Gets the memory and fills it. */
+static int
+load(struct model *m, const struct model_files *files, const struct plan *p, struct refusal *r)
+{
+	const struct model_config *c = m->config;
+	const size_t turns = p->bytes; /* the frequencies lie behind the last tensor */
+	enum op_status status;
+
+	m->blocks = calloc(c->layer_count, sizeof(*m->blocks));
+	if (m->blocks == NULL)
+		return refuse(r, 507, "no memory for a model of %zu layers", c->layer_count);
+	status = op_alloc(m->ops, &m->memory, turns + c->rope.half * sizeof(float));
+	if (status != OP_OK)
+		return model_refuse_op(r, m->ops, status);
+	bind(m, p->tensors);
+	m->frequency = (const float *)((const char *)m->memory + turns);
+	status = op_upload(
+	    m->ops, (char *)m->memory + turns, c->rope.frequency, c->rope.half * sizeof(float));
+	if (status != OP_OK)
+		return model_refuse_op(r, m->ops, status);
+	for (size_t i = 0; i < p->count; i++)
+		m->parameters += p->tensors[i].rows * p->tensors[i].cols;
+	return read_tensors(m, files, p, r);
+}
+
+int
+model_load(
+    struct model **out, struct op_context *ops, const struct model_files *files, struct refusal *r)
+{
+	struct plan plan = {0};
+	struct model *m;
+	int result = -1;
+
+	*out = NULL;
+	m = calloc(1, sizeof(*m));
+	if (m == NULL)
+		return refuse(r, 507, "no memory for the model");
+	m->ops = ops;
+	m->config = model_files_config(files);
+	plan_model(&plan, m->config, op_compute(ops));
+	if (plan.failed)
+		refuse(r, 507, "the model is too large for this machine");
+	else
+		result = load(m, files, &plan, r);
+	free(plan.tensors);
+	if (result != 0) {
+		model_free(m);
+		return -1;
+	}
+	*out = m;
+	return 0;
+}
+
+void
+model_free(struct model *m)
+{
+	if (m == NULL)
+		return;
+	if (m->memory != NULL)
+		op_free(m->ops, m->memory);
+	free(m->blocks);
+	free(m);
+}
