@@ -69,9 +69,10 @@ struct op_attention_shape {
 	float scale;	 /* of the scores, usually E^-1/2 */
 };
 
+/* In double, so that 1 - beta2 and the like are taken before anything is rounded to float32. */
 struct op_adamw {
-	float learning_rate, beta1, beta2, epsilon, weight_decay;
-	float gradient_scale; /* gradients are multiplied by this first (1 = as they are) */
+	double learning_rate, beta1, beta2, epsilon, weight_decay;
+	double gradient_scale; /* gradients are multiplied by this first (1 = as they are) */
 	uint64_t step;	      /* from 1 */
 };
 
