@@ -8,7 +8,8 @@
  *
  * Shapes stand beside each pointer, row-major, `(T, D)` = T rows of D. T tokens of all packed
  * sequences, D model width, N and K outputs and inputs of a linear layer, R rank, H query heads,
- * G key/value heads, E head width, F feed-forward width, V vocabulary, S sequences, M supervised rows.
+ * G key/value heads, E head width, F feed-forward width, V vocabulary, S sequences, M supervised
+ * rows.
  *
  * `=` overwrites, `+=` adds. Outputs first, inputs next, sizes last; a gradient is named like its
  * value with a leading d. Pointers point into the device's memory (op_alloc), unless the comment
@@ -37,7 +38,8 @@ enum op_status {
 
 enum op_dtype { OP_F32 = 0, OP_BF16 = 1 };
 
-/* A frozen weight matrix of a linear layer or an embedding, (rows, cols), in the device's memory. */
+/* A frozen weight matrix of a linear layer or an embedding, (rows, cols), in the device's memory.
+ */
 struct op_matrix {
 	const void *data;
 	size_t rows; /* N, or V */
@@ -55,10 +57,10 @@ struct op_lora {
 
 /* Packed sequences: sequence s holds rows start[s] .. start[s+1]-1; start[S] = T. */
 struct op_packing {
-	const uint32_t *start;	/* (S+1), host */
+	const uint32_t *start;	 /* (S+1), host */
 	const int32_t *position; /* (T), device: restarts at 0 with every sequence */
-	size_t sequences;	/* S */
-	size_t tokens;		/* T */
+	size_t sequences;	 /* S */
+	size_t tokens;		 /* T */
 };
 
 struct op_attention_shape {
@@ -73,7 +75,7 @@ struct op_attention_shape {
 struct op_adamw {
 	double learning_rate, beta1, beta2, epsilon, weight_decay;
 	double gradient_scale; /* gradients are multiplied by this first (1 = as they are) */
-	uint64_t step;	      /* from 1 */
+	uint64_t step;	       /* from 1 */
 };
 
 struct op_options {
@@ -100,7 +102,8 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
  * The list of ops: X(name, parameters after the context). op_<name>(ctx, ...) returns op_status.
  */
 #define OP_LIST(X)                                                                                 \
-	/* Device memory. alloc: 64-byte aligned, zeroed. download waits for all work before it. */\
+	/* Device memory. alloc: 64-byte aligned, zeroed. download waits for all work before it.   \
+	 */                                                                                        \
 	X(alloc, (struct op_context * ctx, void **out, size_t bytes))                              \
 	X(free, (struct op_context * ctx, void *memory))                                           \
 	X(upload, (struct op_context * ctx, void *device, const void *host, size_t bytes))         \
@@ -114,9 +117,9 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 		     const int32_t *ids, size_t tokens))                                           \
 	/* RMSNorm (Zhang and Sennrich 2019, eq. 4): out act = x * rstd * (w, or 1+w),             \
 	   rstd = (mean(x^2)+eps)^-1/2, kept for backward. x float32 (T, D). */                    \
-	X(rmsnorm, (struct op_context * ctx, void *out, float *rstd, const float *x,               \
-		       const float *weight, float epsilon, bool one_plus, size_t tokens,           \
-		       size_t width))                                                              \
+	X(rmsnorm,                                                                                 \
+	    (struct op_context * ctx, void *out, float *rstd, const float *x, const float *weight, \
+		float epsilon, bool one_plus, size_t tokens, size_t width))                        \
 	/* dx (T, D) += gradient through the norm; dout float32 (T, D). The weight is frozen. */   \
 	X(rmsnorm_backward, (struct op_context * ctx, float *dx, const float *dout,                \
 				const float *x, const float *weight, const float *rstd,            \
@@ -133,10 +136,10 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 		    const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs))     \
 	/* With g = scale * dout: db (N, R) += g^T . xa; dxa = g . B; da (R, K) += dxa^T . x;      \
 	   dx (T, K) += dxa . A. dout float32 (T, N), x act (T, K). */                             \
-	X(lora_backward, (struct op_context * ctx, float *dx, float *da, float *db,                \
-			     const float *dout, const void *x, const float *xa,                    \
-			     const struct op_lora *lora, size_t tokens, size_t outputs,            \
-			     size_t inputs))                                                       \
+	X(lora_backward,                                                                           \
+	    (struct op_context * ctx, float *dx, float *da, float *db, const float *dout,          \
+		const void *x, const float *xa, const struct op_lora *lora, size_t tokens,         \
+		size_t outputs, size_t inputs))                                                    \
 	/* Rotary embedding (Su et al. 2021), rotate-half form, in place on the first 2*half       \
 	   dimensions of each of `heads` heads of x (T, heads, E) float32; the angle of pair       \
 	   (d, d+half) at position p is frequency[d] * p in float32 (half, device), and cos and    \
@@ -150,27 +153,26 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 			 const void *k, const void *v, const struct op_packing *packing,           \
 			 const struct op_attention_shape *shape))                                  \
 	/* dq, dk, dv float32 =; dout float32 (T, H, E). (Dao 2023, algorithm 2.) */               \
-	X(attention_backward, (struct op_context * ctx, float *dq, float *dk, float *dv,           \
-				  const float *dout, const void *out, const float *lse,            \
-				  const void *q, const void *k, const void *v,                     \
-				  const struct op_packing *packing,                                \
-				  const struct op_attention_shape *shape))                         \
+	X(attention_backward,                                                                      \
+	    (struct op_context * ctx, float *dq, float *dk, float *dv, const float *dout,          \
+		const void *out, const float *lse, const void *q, const void *k, const void *v,    \
+		const struct op_packing *packing, const struct op_attention_shape *shape))         \
 	/* For generation: the last of `length` tokens looks back at a cache. q (H, E), k and v    \
 	   (length, G, E) act; out (H, E) act. The same maths as the last row of attention. */     \
-	X(attention_cached, (struct op_context * ctx, void *out, const void *q, const void *k,     \
-				const void *v, size_t length,                                      \
-				const struct op_attention_shape *shape))                           \
+	X(attention_cached,                                                                        \
+	    (struct op_context * ctx, void *out, const void *q, const void *k, const void *v,      \
+		size_t length, const struct op_attention_shape *shape))                            \
 	/* out (n) act = silu(gate) * up; gate, up act. (Shazeer 2020, eq. 6) */                   \
-	X(swiglu, (struct op_context * ctx, void *out, const void *gate, const void *up,           \
-		      size_t n))                                                                   \
+	X(swiglu,                                                                                  \
+	    (struct op_context * ctx, void *out, const void *gate, const void *up, size_t n))      \
 	/* dgate, dup float32 (n) = ; dout float32. dgate may be dout. */                          \
 	X(swiglu_backward, (struct op_context * ctx, float *dgate, float *dup, const float *dout,  \
 			       const void *gate, const void *up, size_t n))                        \
 	/* out (n) float32 += in (n) float32 */                                                    \
 	X(add, (struct op_context * ctx, float *out, const float *in, size_t n))                   \
 	/* out (M, D) float32 = in[rows[m]]; rows int32 on the device. */                          \
-	X(gather_rows, (struct op_context * ctx, float *out, const float *in,                      \
-			   const int32_t *rows, size_t count, size_t width))                       \
+	X(gather_rows, (struct op_context * ctx, float *out, const float *in, const int32_t *rows, \
+			   size_t count, size_t width))                                            \
 	/* out[rows[m]] (., D) float32 += in (M, D); the rows are distinct. */                     \
 	X(scatter_rows, (struct op_context * ctx, float *out, const float *in,                     \
 			    const int32_t *rows, size_t count, size_t width))                      \
@@ -190,7 +192,7 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 	/* *out, host = sum of squares in float64, in a fixed order. */                            \
 	X(sum_squares, (struct op_context * ctx, double *out, const float *in, size_t n))          \
 	/* *index, host = index of the first element that is not finite, or n. */                  \
-	X(first_nonfinite, (struct op_context * ctx, size_t *index, const float *in, size_t n))    \
+	X(first_nonfinite, (struct op_context * ctx, size_t * index, const float *in, size_t n))   \
 	/* Inverted dropout with a mask from a counter-based generator (seed, offset + index):     \
 	   out (n) act = keep ? in / (1-p) : 0; in act. Run again with the same seed and offset,   \
 	   it gives the same mask. */                                                              \

@@ -1,0 +1,55 @@
+/* The device's memory of the CPU backend is the host's. */
+#include "kernels/context.h"
+
+#include <string.h>
+
+enum op_status
+op_alloc(struct op_context *ctx, void **out, size_t bytes)
+{
+	*out = memory_new(bytes);
+	if (*out == NULL)
+		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu bytes", bytes);
+	return OP_OK;
+}
+
+enum op_status
+op_free(struct op_context *ctx, void *memory)
+{
+	(void)ctx;
+	memory_free(memory);
+	return OP_OK;
+}
+
+enum op_status
+op_upload(struct op_context *ctx, void *device, const void *host, size_t bytes)
+{
+	(void)ctx;
+	if (bytes > 0)
+		memcpy(device, host, bytes);
+	return OP_OK;
+}
+
+enum op_status
+op_download(struct op_context *ctx, void *host, const void *device, size_t bytes)
+{
+	(void)ctx;
+	if (bytes > 0)
+		memcpy(host, device, bytes);
+	return OP_OK;
+}
+
+enum op_status
+op_zero(struct op_context *ctx, void *device, size_t bytes)
+{
+	(void)ctx;
+	if (bytes > 0)
+		memset(device, 0, bytes);
+	return OP_OK;
+}
+
+enum op_status
+op_sync(struct op_context *ctx)
+{
+	(void)ctx;
+	return OP_OK;
+}

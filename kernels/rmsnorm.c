@@ -1,0 +1,57 @@
+/* RMSNorm. One thread a row; the two passes over a row find it in the first-level cache. */
+#include "kernels/context.h"
+#include "kernels/element.h"
+
+#include <math.h>
+
+enum op_status
+op_rmsnorm(struct op_context *ctx, void *out, float *rstd, const float *x, const float *weight,
+    float epsilon, bool one_plus, size_t tokens, size_t width)
+{
+	float one = one_plus ? 1.0f : 0.0f;
+
+#pragma omp parallel for num_threads(op_team(ctx, tokens *width)) schedule(static)
+	for (size_t t = 0; t < tokens; t++) {
+		const float *row = x + t * width;
+		float sum = 0.0f, scale, block[ELEMENT_BLOCK];
+
+#pragma omp simd reduction(+ : sum)
+		for (size_t i = 0; i < width; i++)
+			sum += row[i] * row[i];
+		scale = (float)(1.0 / sqrt((double)sum / (double)width + (double)epsilon));
+		rstd[t] = scale;
+		for (size_t i = 0; i < width; i += ELEMENT_BLOCK) {
+			size_t n = size_min(ELEMENT_BLOCK, width - i);
+
+#pragma omp simd
+			for (size_t j = 0; j < n; j++)
+				block[j] = row[i + j] * scale * (one + weight[i + j]);
+			element_store(out, t * width + i, block, n, ctx->compute);
+		}
+	}
+	return OP_OK;
+}
+
+/* With y = x r and g = dout w: dx = r (g - y mean(g y)). */
+enum op_status
+op_rmsnorm_backward(struct op_context *ctx, float *dx, const float *dout, const float *x,
+    const float *weight, const float *rstd, bool one_plus, size_t tokens, size_t width)
+{
+	float one = one_plus ? 1.0f : 0.0f;
+
+#pragma omp parallel for num_threads(op_team(ctx, tokens *width)) schedule(static)
+	for (size_t t = 0; t < tokens; t++) {
+		const float *row = x + t * width, *d = dout + t * width;
+		float *to = dx + t * width;
+		float r = rstd[t], sum = 0.0f, mean;
+
+#pragma omp simd reduction(+ : sum)
+		for (size_t i = 0; i < width; i++)
+			sum += d[i] * (one + weight[i]) * row[i];
+		mean = sum * r / (float)width;
+#pragma omp simd
+		for (size_t i = 0; i < width; i++)
+			to[i] += r * (d[i] * (one + weight[i]) - row[i] * r * mean);
+	}
+	return OP_OK;
+}
