@@ -98,6 +98,10 @@ string_integer(const char *text, size_t len, int64_t *out)
 				return LAX_PARSE;
 		s.len = (size_t)(point - s.at);
 	}
+	/* Among leading zeros the reference lets underscores be doubled. */
+	if (s.len > 0 && s.at[0] == '0')
+		while (s.len > 1 && (s.at[0] == '0' || s.at[0] == '_'))
+			s = (struct span){s.at + 1, s.len - 1};
 	if (!read_digits(s, negative, out))
 		return LAX_PARSE;
 	return s.len > LAX_DIGITS_MAX ? LAX_SIZE : LAX_OK;
@@ -183,17 +187,18 @@ drop_underscores(char *text)
 	return true;
 }
 
+/* White space is trimmed of a number without underscores only: so the reference has it. */
 static enum lax
 string_number(const char *text, size_t len, double *out)
 {
-	struct span s = trim(text, len);
+	struct span s = memchr(text, '_', len) == NULL ? trim(text, len) : (struct span){text, len};
 	enum lax result = LAX_PARSE;
 	char *copy = strndup(s.at, s.len);
 
 	if (copy == NULL)
 		return LAX_PARSE;
-	if (strlen(copy) == s.len &&
-	    (is_decimal(copy) || (drop_underscores(copy) && is_decimal(copy)))) {
+	if (strlen(copy) == s.len && (strchr(copy, '_') == NULL || drop_underscores(copy)) &&
+	    is_decimal(copy)) {
 		*out = strtod(copy, NULL);
 		result = LAX_OK;
 	}

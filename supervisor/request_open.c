@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ipc/fields.h"
+#include "supervisor/url_field.h"
 
 void
 request_open_defaults(struct request_open *out)

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "ipc/fields.h"
+#include "supervisor/url_field.h"
 
 int
 request_save_parse(struct json_doc *doc, struct request_save *out, struct faults *f)

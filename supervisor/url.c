@@ -5,8 +5,6 @@
 #include <string.h>
 #include <strings.h>
 
-#define NOT_HTTPS "Value error, %s must use HTTPS"
-
 /* A view that is eaten from its start. */
 struct span {
 	const char *at, *end;
@@ -74,7 +72,7 @@ read_port(struct span s, unsigned fallback, uint16_t *out)
 			return false;
 	}
 	*out = (uint16_t)port;
-	return port != 0;
+	return true;
 }
 
 /* Does the last label look like a number? Then the whole host has to be an IPv4 address. */
@@ -97,13 +95,11 @@ ends_in_number(const char *host)
 	return strspn(label, "0123456789") >= len;
 }
 
-/* The labels of a name: letters, digits, hyphen, underscore and what else a resolver is asked for;
-   none of them empty but a last one. */
+/* The characters of a name: letters, digits, hyphen, underscore and what else a resolver is asked
+   for. */
 static bool
 is_name(const char *host)
 {
-	if (host[0] == '.' || strstr(host, "..") != NULL)
-		return false;
 	for (; *host != '\0'; host++)
 		if (!is_alpha(*host) && !is_digit(*host) &&
 		    strchr("-._~!$&'()*+,;=", *host) == NULL)
@@ -139,29 +135,66 @@ read_host(struct url *out, struct span s)
 	return is_name(out->host);
 }
 
-/* Takes "//host:port" off. */
+static struct span
+take_host(struct span authority, struct span *port)
+{
+	struct span host = {authority.at, authority.at};
+
+	if (host.end < authority.end && *host.end == '[')
+		while (host.end < authority.end && *host.end != ']')
+			host.end++;
+	while (host.end < authority.end && *host.end != ':')
+		host.end++;
+	*port = (struct span){host.end, authority.end};
+	return host;
+}
+
+/* Takes "//" and all up to the path off. */
+static bool
+take_slashes(struct span *s, struct span *authority)
+{
+	if (span_len(*s) < 2 || s->at[0] != '/' || s->at[1] != '/')
+		return false;
+	authority->at = s->at += 2;
+	while (s->at < s->end && strchr("/?#", *s->at) == NULL)
+		s->at++;
+	authority->end = s->at;
+	return true;
+}
+
 static bool
 take_authority(struct url *out, struct span *s, unsigned default_port)
 {
-	struct span host, port;
-	const char *c;
+	struct span authority, host, port;
 
-	if (span_len(*s) < 2 || s->at[0] != '/' || s->at[1] != '/')
+	if (!take_slashes(s, &authority))
 		return false;
-	s->at += 2;
-	host.at = s->at;
-	for (c = s->at; c < s->end && *c != '/' && *c != '?' && *c != '#'; c++)
-		if (*c == '@' || *c == '\\')
-			return false;
-	s->at = port.end = c;
-	c = host.at;
-	if (c < port.end && *c == '[')
-		while (c < port.end && *c != ']')
-			c++;
-	while (c < port.end && *c != ':')
-		c++;
-	host.end = port.at = c;
-	return read_host(out, host) && read_port(port, default_port, &out->port);
+	host = take_host(authority, &port);
+	return read_host(out, host) && read_port(port, default_port, &out->port) && out->port != 0;
+}
+
+/* What is wrong first with a URL of another scheme: its host and port, or the scheme. */
+static enum url_fault
+other_scheme(struct span scheme, struct span s)
+{
+	struct span authority, port, host;
+	bool file = span_is(scheme, "file");
+	uint16_t number;
+
+	if (!take_slashes(&s, &authority))
+		return URL_SCHEME;
+	for (const char *c = authority.at; c < authority.end; c++)
+		if (*c == '@')
+			authority.at = c + 1;
+	host = take_host(authority, &port);
+	if (port.at < port.end && (file || host.at == host.end || !read_port(port, 1, &number)))
+		return URL_PARSING;
+	if (host.at < host.end && *host.at == '[' && host.end[-1] != ']')
+		return URL_PARSING;
+	for (const char *c = host.at; c < host.end; c++)
+		if (strchr(" <>\\^|", *c) != NULL)
+			return URL_PARSING;
+	return URL_SCHEME;
 }
 
 /* The normalized text as it grows. */
@@ -235,7 +268,7 @@ put_path(struct builder *b, struct span path)
 				;
 		if (dots == 0) {
 			put(b, '/');
-			put_escaped(b, segment.at, segment.end, "\"<>`{}^");
+			put_escaped(b, segment.at, segment.end, "\"<>`{}");
 		} else if (path.at == path.end) {
 			put(b, '/');
 		}
@@ -286,14 +319,14 @@ url_parse(struct url *out, const char *text, size_t len)
 
 	if (len > URL_GIVEN_MAX)
 		return URL_TOO_LONG;
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
-			return URL_PARSING;
 	if (!take_scheme(&s, &scheme))
 		return URL_PARSING;
 	https = span_is(scheme, "https");
 	if (!https && !span_is(scheme, "http"))
-		return URL_SCHEME;
+		return other_scheme(scheme, s);
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)text[i] < 0x20 || text[i] == 0x7f)
+			return URL_PARSING;
 	if (!take_authority(out, &s, https ? 443 : 80))
 		return URL_PARSING;
 	out->plain = !https;
@@ -304,47 +337,4 @@ url_parse(struct url *out, const char *text, size_t len)
 		if (*c == '\\')
 			return URL_PARSING;
 	return normalize(out, s) ? URL_OK : URL_TOO_LONG;
-}
-
-void
-url_fault_plain(struct faults *f, const char *key)
-{
-	struct place at = {&place_body, key, strlen(key), 0};
-
-	faults_add(f, &at, "value_error", NOT_HTTPS, key);
-}
-
-bool
-fields_url(struct fields *s, const char *key, enum need need, struct url *out)
-{
-	struct json value = fields_value(s, key, need);
-	size_t len = 0;
-	const char *text = json_string(value, &len);
-	struct url url;
-
-	if (!json_exists(value))
-		return false;
-	if (text == NULL) {
-		fields_fault(s, key, "url_type", "URL input should be a string or URL");
-		return false;
-	}
-	switch (url_parse(&url, text, len)) {
-	case URL_OK:
-		*out = url;
-		return true;
-	case URL_TOO_LONG:
-		fields_fault(
-		    s, key, "url_too_long", "URL should have at most %d characters", URL_GIVEN_MAX);
-		break;
-	case URL_PARSING:
-		fields_fault(s, key, "url_parsing", "Input should be a valid URL");
-		break;
-	case URL_SCHEME:
-		fields_fault(s, key, "url_scheme", "URL scheme should be 'https'");
-		break;
-	case URL_NOT_HTTPS:
-		fields_fault(s, key, "value_error", NOT_HTTPS, key);
-		break;
-	}
-	return false;
 }

@@ -9,9 +9,8 @@
 #define SUPERVISOR_URL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
-
-#include "ipc/fields.h"
 
 enum {
 	URL_GIVEN_MAX = 4096, /* bytes as given; URLs signed with temporary credentials are long */
@@ -38,12 +37,5 @@ enum url_fault {
 
 /* Reads len bytes of text. On a fault *out is not to be used. */
 enum url_fault url_parse(struct url *out, const char *text, size_t len);
-
-/* A field of a request that is an https URL, or a plain one (above), which the handler judges and
-   may have to refuse by url_fault_plain. false, *out untouched, if absent or faulty. */
-bool fields_url(struct fields *s, const char *key, enum need need, struct url *out);
-
-/* Adds the fault of an http URL at that field of the body. */
-void url_fault_plain(struct faults *f, const char *key);
 
 #endif
