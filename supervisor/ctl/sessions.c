@@ -1,0 +1,80 @@
+/*
+ * stepctl sessions: what the service holds.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "ipc/json_write.h"
+#include "supervisor/ctl/client.h"
+#include "supervisor/ctl/options.h"
+#include "supervisor/ctl/verbs.h"
+
+static const struct ctl_option options[] = {
+    CTL_SERVICE_OPTIONS,
+    {"json", NULL, NULL, "print the service's answer"},
+    {NULL, NULL, NULL, NULL},
+};
+
+static const char *
+text_of(struct json object, const char *key, const char *otherwise)
+{
+	const char *text = json_string(json_get(object, key), NULL);
+
+	return text != NULL ? text : otherwise;
+}
+
+static long long
+number_of(struct json object, const char *key)
+{
+	int64_t v = 0;
+
+	json_int64(json_get(object, key), &v);
+	return v;
+}
+
+static void
+print_session(struct json s)
+{
+	printf("%-36s %-13s %-6s step %lld, %lld unsaved  %s\n", text_of(s, "session_id", "?"),
+	    text_of(s, "state", "?"), text_of(s, "device", "-"), number_of(s, "step"),
+	    number_of(s, "unsaved_steps"), text_of(s, "base_model", "?"));
+}
+
+static int
+sessions_run(int argc, char **argv)
+{
+	struct ctl_arguments a;
+	struct client *c;
+	struct reply r;
+	int rc;
+
+	if (ctl_parse(&a, options, argc, argv) != 0)
+		return CTL_USAGE;
+	c = client_from_options(&a);
+	if (c == NULL)
+		return CTL_USAGE;
+	rc = client_expect(c, "listing sessions", "GET", "/v1/sessions", NULL, &r);
+	client_free(c);
+	if (rc != 0)
+		return rc;
+	if (ctl_switch(&a, "json")) {
+		struct json_writer w;
+
+		json_writer_init(&w);
+		json_write_value(&w, reply_json(&r));
+		puts(json_writer_text(&w, NULL));
+		json_writer_fini(&w);
+	} else {
+		struct json list = json_get(reply_json(&r), "sessions");
+
+		json_foreach (session, list)
+			print_session(session);
+		if (json_count(list) == 0)
+			puts("no sessions");
+	}
+	reply_fini(&r);
+	return CTL_OK;
+}
+
+const struct ctl_verb ctl_sessions = {
+    "sessions", "[options]", "lists the service's sessions", options, sessions_run};
