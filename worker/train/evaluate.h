@@ -1,0 +1,25 @@
+/*
+ * Looking at what the model says, with the adapter on or off; nothing is changed.
+ */
+#ifndef WORKER_TRAIN_EVALUATE_H
+#define WORKER_TRAIN_EVALUATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "worker/refusal.h"
+#include "worker/train/trainer.h"
+
+/*
+ * sums (count): for each datum the sum of log p over its supervised tokens that have a predecessor,
+ * in double. Where logp is not NULL, the single values as well, one datum's after the other's,
+ * batch_datum_rows of each. Dropout is off. 0, or -1 with *r.
+ */
+int trainer_evaluate(struct trainer *t, const struct datum *const *datums, size_t count,
+    bool adapter, double *sums, double *logp, struct refusal *r);
+
+/* out (count, V), host: the logits after each token of one sequence. 0, or -1 with *r. */
+int trainer_logits(struct trainer *t, const int32_t *ids, size_t count, bool adapter, float *out,
+    struct refusal *r);
+
+#endif
