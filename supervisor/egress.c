@@ -151,6 +151,7 @@ rule_parse(struct egress_rule *rule, char *entry)
 int
 egress_init(struct egress *e, const char *list, char *bad, size_t bad_size)
 {
+	static const char separators[] = ", \t";
 	size_t room = 1;
 	char *copy, *save = NULL;
 	int error = 0;
@@ -161,13 +162,13 @@ egress_init(struct egress *e, const char *list, char *bad, size_t bad_size)
 	if (list == NULL || list[0] == '\0')
 		return 0;
 	for (const char *p = list; *p != '\0'; p++)
-		room += *p == ',';
+		room += strchr(separators, *p) != NULL;
 	copy = strdup(list);
 	e->rules = calloc(room, sizeof(*e->rules));
 	if (copy == NULL || e->rules == NULL)
 		error = -ENOMEM;
-	for (char *entry = error == 0 ? strtok_r(copy, ", \t", &save) : NULL; entry != NULL;
-	     entry = strtok_r(NULL, ", \t", &save)) {
+	for (char *entry = error == 0 ? strtok_r(copy, separators, &save) : NULL; entry != NULL;
+	     entry = strtok_r(NULL, separators, &save)) {
 		if (bad != NULL)
 			snprintf(bad, bad_size, "%s", entry);
 		error = rule_parse(&e->rules[e->count], entry);

@@ -74,6 +74,29 @@
 	    "all objects of the object store together") \
 	X(SIZE, disk_reserve, "STEPD_DISK_RESERVE", 0, 8192 * GIB, "256M", 0, \
 	    "space that objects leave free on the disk of the state folder") \
+	X(SIZE, artifact_limit, "STEPD_ARTIFACT_LIMIT", 1, 8192 * GIB, "8G", 0, \
+	    "largest artifact that is downloaded") \
+	/* deadlines */ \
+	X(SECONDS, ready_timeout, "STEPD_READY_TIMEOUT", 1, 3600, "30", 0, \
+	    "seconds for a worker to start") \
+	X(SECONDS, load_timeout, "STEPD_LOAD_TIMEOUT", 1, 86400, "900", 0, \
+	    "seconds for a worker to load a model or an artifact") \
+	X(SECONDS, render_timeout, "STEPD_RENDER_TIMEOUT", 1, 86400, "900", 0, \
+	    "seconds for one datums:render") \
+	X(SECONDS, train_timeout, "STEPD_TRAIN_TIMEOUT", 1, 86400, "1800", 0, \
+	    "seconds for one batches:train") \
+	X(SECONDS, save_timeout, "STEPD_SAVE_TIMEOUT", 1, 86400, "900", 0, \
+	    "seconds for a worker to write an artifact") \
+	X(SECONDS, generate_timeout, "STEPD_GENERATE_TIMEOUT", 1, 86400, "900", 0, \
+	    "seconds for one samples:generate") \
+	X(SECONDS, end_timeout, "STEPD_END_TIMEOUT", 1, 3600, "10", 0, \
+	    "seconds for a worker to end before it is killed") \
+	X(SECONDS, connect_timeout, "STEPD_CONNECT_TIMEOUT", 1, 3600, "30", 0, \
+	    "seconds for an upload or download to connect") \
+	X(SECONDS, stall_timeout, "STEPD_STALL_TIMEOUT", 1, 3600, "60", 0, \
+	    "seconds that an upload or download may stand still") \
+	X(SECONDS, transfer_timeout, "STEPD_TRANSFER_TIMEOUT", 1, 86400, "1500", 0, \
+	    "seconds for an upload or download as a whole") \
 	X(SECONDS, stop_timeout, "STEPD_STOP_TIMEOUT", 1, 3600, "30", 0, \
 	    "seconds that a stop waits for requests and workers") \
 	X(CHOICE, log_level, "STEPD_LOG_LEVEL", 0, 0, "info|error|warning|debug", 0, \

@@ -1,0 +1,233 @@
+/* The store: what was committed is there after a restart, and a newer store is left alone. */
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ipc/wire.h"
+#include "supervisor/session_record.h"
+#include "supervisor/store.h"
+#include "supervisor/store_env.h"
+#include "tests/unit/test.h"
+
+static char folder[64];
+
+static void
+make_folder(void)
+{
+	snprintf(folder, sizeof(folder), "/tmp/test_store.XXXXXX");
+	if (mkdtemp(folder) == NULL)
+		abort();
+}
+
+static void
+remove_folder(void)
+{
+	char path[128];
+
+	for (const char *const *name = (const char *const[]){"data.mdb", "lock.mdb", NULL};
+	     *name != NULL; name++) {
+		snprintf(path, sizeof(path), "%s/%s", folder, *name);
+		unlink(path);
+	}
+	rmdir(folder);
+}
+
+struct seen {
+	size_t count;
+	char text[256];
+};
+
+static int
+note(void *ctx, const void *key, size_t key_len, const void *data, size_t len)
+{
+	struct seen *seen = ctx;
+	size_t at = strlen(seen->text);
+
+	seen->count++;
+	snprintf(seen->text + at, sizeof(seen->text) - at, "%.*s=%.*s;", (int)key_len,
+	    (const char *)key, (int)len, (const char *)data);
+	return 0;
+}
+
+static void
+count_done(void *ctx, int error)
+{
+	*(int *)ctx += error == 0 ? 1 : 1000;
+}
+
+static struct store_write
+put(const char *key, const char *data)
+{
+	return (struct store_write){
+	    STORE_SESSIONS, key, strlen(key), data, data == NULL ? 0 : strlen(data)};
+}
+
+TEST(records_survive)
+{
+	struct event_base *base = event_base_new();
+	struct store_write two[2] = {put("b", "2"), put("a", "1")};
+	struct store_write change[2] = {put("a", NULL), put("c", "3")};
+	struct store_write absent = put("never", NULL);
+	struct seen seen = {0};
+	struct store *s;
+	int done = 0;
+
+	make_folder();
+	CHECK(store_open(&s, base, folder) == 0);
+	CHECK(store_commit(s, two, 2, count_done, &done) == 0);
+	CHECK(store_commit(s, change, 2, count_done, &done) == 0);
+	CHECK(store_commit(s, &absent, 1, count_done, &done) == 0);
+	for (int i = 0; i < 1000 && done < 3; i++)
+		event_base_loop(base, EVLOOP_ONCE);
+	CHECK(done == 3);
+	CHECK(store_is_idle(s));
+	CHECK(store_each(s, STORE_SESSIONS, note, &seen) == 0);
+	CHECK_STR(seen.text, "b=2;c=3;");
+	/* Queued and not waited for: closing writes it. */
+	CHECK(store_commit(s, &two[1], 1, count_done, &done) == 0);
+	store_close(s);
+	CHECK(done == 3);
+
+	memset(&seen, 0, sizeof(seen));
+	CHECK(store_open(&s, base, folder) == 0);
+	CHECK(store_each(s, STORE_SESSIONS, note, &seen) == 0);
+	CHECK_STR(seen.text, "a=1;b=2;c=3;");
+	CHECK(store_each(s, STORE_META, note, &seen) == 0);
+	CHECK(seen.count == 4);
+	store_close(s);
+	event_base_free(base);
+	remove_folder();
+}
+
+static long
+file_bytes(const char *name, char *out, size_t size)
+{
+	char path[128];
+	long n;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", folder, name);
+	fd = open(path, O_RDONLY);
+	if (fd < 0)
+		return -1;
+	n = read(fd, out, size);
+	close(fd);
+	return n;
+}
+
+TEST(a_newer_store_is_left_alone)
+{
+	static char before[1 << 20], after[1 << 20];
+	struct event_base *base = event_base_new();
+	struct store_env env = {0};
+	uint8_t newer[4];
+	struct wire_put w;
+	struct store_write version = {STORE_META, "version", 7, newer, 4};
+	struct store *s;
+	MDB_txn *txn;
+	long len;
+
+	make_folder();
+	CHECK(store_open(&s, base, folder) == 0);
+	store_close(s);
+	wire_put_init(&w, newer, sizeof(newer));
+	wire_put_u32(&w, STORE_VERSION + 1);
+	CHECK(store_env_open(&env, folder) == 0);
+	CHECK(store_env_begin(&env, &txn) == 0);
+	CHECK(store_env_apply(&env, txn, &version, 1) == 0);
+	CHECK(store_env_commit(txn) == 0);
+	store_env_close(&env);
+
+	len = file_bytes("data.mdb", before, sizeof(before));
+	CHECK(len > 0);
+	CHECK(store_open(&s, base, folder) == -EPROTO);
+	CHECK(s == NULL);
+	CHECK(file_bytes("data.mdb", after, sizeof(after)) == len);
+	CHECK(memcmp(before, after, (size_t)len) == 0);
+	event_base_free(base);
+	remove_folder();
+}
+
+TEST(what_is_no_store_is_refused)
+{
+	struct event_base *base = event_base_new();
+	struct store *s;
+	char path[128];
+	FILE *file;
+
+	make_folder();
+	snprintf(path, sizeof(path), "%s/data.mdb", folder);
+	file = fopen(path, "w");
+	for (int i = 0; i < 1000; i++)
+		fputs("this is no LMDB file\n", file);
+	fclose(file);
+	CHECK(store_open(&s, base, folder) == -EINVAL);
+	/* Cut short when it was made: begun anew. */
+	CHECK(truncate(path, 0) == 0);
+	CHECK(store_open(&s, base, folder) == 0);
+	store_close(s);
+	event_base_free(base);
+	remove_folder();
+}
+
+static struct session_record
+sample(void)
+{
+	struct session_record r = {.id = "0123456789abcdef0123456789abcdef",
+	    .fate = FATE_NEEDS_RESTORE,
+	    .reason = "killed",
+	    .base_model = "org/model \303\251",
+	    .target_modules = "q_proj,v_proj",
+	    .lora_rank = 4096,
+	    .seed = 4294967295u,
+	    .maximum_datum_tokens = 1ull << 40,
+	    .lora_alpha = 16,
+	    .epsilon = 1e-8,
+	    .compute = "bf16",
+	    .device = "cpu",
+	    .step = 11,
+	    .tokens_seen = 123456789012ull,
+	    .saved_step = 9,
+	    .saved_kind = 1,
+	    .opened_at = 1700000000,
+	    .changed_at = -1};
+
+	memset(r.saved_sha256, 'a', 64);
+	for (int i = 0; i < 11; i++)
+		session_record_add_loss(&r, 1.0 / (i + 1));
+	return r;
+}
+
+TEST(a_session_packs_and_unpacks)
+{
+	static uint8_t packed[SESSION_RECORD_MAX], cut[SESSION_RECORD_MAX];
+	struct session_record r = sample(), back;
+	long len = session_record_put(&r, packed);
+
+	CHECK(r.loss_count == RECENT_LOSSES);
+	CHECK(r.losses[0] == 1.0 / 4 && r.losses[7] == 1.0 / 11);
+	CHECK(len > 0 && packed[0] == SESSION_RECORD_VERSION);
+	CHECK(session_record_get(&back, packed, (size_t)len) == 0);
+	CHECK_STR(back.id, r.id);
+	CHECK_STR(back.reason, r.reason);
+	CHECK_STR(back.base_model, r.base_model);
+	CHECK_STR(back.target_modules, r.target_modules);
+	CHECK_STR(back.saved_sha256, r.saved_sha256);
+	CHECK(back.seed == r.seed && back.lora_rank == r.lora_rank && back.step == 11);
+	CHECK(back.maximum_datum_tokens == r.maximum_datum_tokens);
+	CHECK(back.epsilon == 1e-8 && back.losses[7] == r.losses[7] && back.changed_at == -1);
+	/* Every cut, and anything behind it, is refused. */
+	for (long i = 0; i < len; i++) {
+		memcpy(cut, packed, (size_t)i);
+		CHECK_MSG(session_record_get(&back, cut, (size_t)i) == -EBADMSG, "%ld", i);
+	}
+	CHECK(session_record_get(&back, packed, (size_t)len + 1) == -EBADMSG);
+	packed[0] = SESSION_RECORD_VERSION + 1;
+	CHECK(session_record_get(&back, packed, (size_t)len) == -EPROTO);
+}
+
+TEST_MAIN(TEST_CASE(records_survive), TEST_CASE(a_newer_store_is_left_alone),
+    TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_session_packs_and_unpacks))
