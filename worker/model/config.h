@@ -53,9 +53,11 @@ struct model_config {
 	enum model_activation activation;
 	struct model_rope rope;
 	float norm_epsilon;
-	bool norm_one_plus; /* norms multiply by 1+w instead of w */
-	float score_scale;  /* of q.k, usually E^-1/2 */
-	bool tied_head;	    /* the output head is the embedding; else lm_head.weight */
+	bool norm_one_plus;	    /* norms multiply by 1+w instead of w */
+	float score_scale;	    /* of q.k, usually E^-1/2 */
+	bool tied_head;		    /* the output head is the embedding; else lm_head.weight */
+	bool gguf_interleaved;	    /* in GGUF, rows of q and k are in pairs (d, d+half) */
+	const char *const *skipped; /* prefixes of tensors that training does not use; NULL ends */
 };
 
 /* Reads a config.json. On success the caller owns *out (model_config_fini). 0, or -1 with *r. */

@@ -59,6 +59,8 @@ void gguf_free(struct gguf *g);
 /* Each is false, and leaves its outputs alone, if the key is absent or of another kind. Integers of
    any width are taken where they fit, floats of both widths. Strings are not NUL-terminated. */
 bool gguf_has(const struct gguf *g, const char *key);
+/* The index-th key, in the order of bytes; false past the end. */
+bool gguf_key_at(const struct gguf *g, size_t index, const char **key, size_t *len);
 bool gguf_string(const struct gguf *g, const char *key, const char **text, size_t *len);
 bool gguf_uint(const struct gguf *g, const char *key, uint64_t *out);
 bool gguf_float(const struct gguf *g, const char *key, double *out); /* integers too */
