@@ -21,7 +21,8 @@ endif
 OPT := -O2 -g -fno-omit-frame-pointer -fstack-protector-strong
 CFLAGS_ALL = $(CSTD) $(WARN) $(OPT) -DSTEPD_VERSION='"$(VERSION)"' $(CFLAGS_EXTRA)
 # The maths may use what this processor has; MARCH= builds for any x86-64.
-KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) -fopenmp -fno-math-errno -fno-trapping-math
+OPENMP ?= -fopenmp
+KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math
 
 SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb
 WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -ldeflate -lsodium -lgomp -lm
@@ -66,7 +67,7 @@ $(BUILD)/kernels/%.o: kernels/%.c
 	$(call SAY,cc)$(CC) $(CFLAGS_ALL) $(KERNEL_FLAGS) -c -o $@ $<
 $(BUILD)/worker/%.o: worker/%.c
 	@mkdir -p $(@D)
-	$(call SAY,cc)$(CC) $(CFLAGS_ALL) -fopenmp -c -o $@ $<
+	$(call SAY,cc)$(CC) $(CFLAGS_ALL) $(OPENMP) -c -o $@ $<
 $(BUILD)/%.o: %.c
 	@mkdir -p $(@D)
 	$(call SAY,cc)$(CC) $(CFLAGS_ALL) -c -o $@ $<
@@ -126,6 +127,20 @@ asan:
 	@tests/fetch.sh
 	@$(MAKE) --no-print-directory -j2 BUILD=$(BUILD)/asan CFLAGS_EXTRA="$(ASAN)" all unit
 	@STEPD_ASAN=1 tests/run.sh $(BUILD)/asan unit golden http
+
+# Every target of tests/fuzz over its kept corpus, SECONDS= each. clang, without the kernels and OpenMP.
+SECONDS ?= 60
+FUZZ := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-unknown-pragmas
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
+FUZZ_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libworker.a $(BUILD)/libipc.a
+$(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_LIBS)
+	@mkdir -p $(@D)
+	$(call SAY,link)$(LINK) -fsanitize=fuzzer $^ $(SUPERVISOR_LIBS) $(filter-out -lgomp,$(WORKER_LIBS))
+.PHONY: fuzz fuzz-targets
+fuzz-targets: $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
+fuzz:
+	@$(MAKE) --no-print-directory -j2 BUILD=$(BUILD)/fuzz CC=clang OPENMP= CFLAGS_EXTRA="$(FUZZ)" fuzz-targets
+	@tests/fuzz.sh $(BUILD)/fuzz $(SECONDS)
 
 .PHONY: format-check
 format-check:
