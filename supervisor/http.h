@@ -32,6 +32,8 @@ const char *http_query(const struct http_request *r, const char *name);
 /* Is the Content-Type application/json or application/...+json (any case, parameters ignored)? */
 bool http_is_json(const struct http_request *r);
 
+/* The Content-Length, before the body has come; 0 if none was given. */
+uint64_t http_content_length(const struct http_request *r);
 /* The body as a sealed memfd, owned by the request; -1 if it is empty. */
 int http_body_fd(const struct http_request *r);
 size_t http_body_len(const struct http_request *r);
@@ -45,9 +47,11 @@ void http_add_header(struct http_request *r, const char *name, const char *value
 void http_reply_json(struct http_request *r, unsigned status, const char *json, size_t len);
 /* {"detail": sentence} */
 void http_reply_detail(struct http_request *r, unsigned status, const char *sentence);
-/* 422 with the list of faults as the detail. Does not consume f. */
+/* {"detail": json}, for a detail that is JSON already. */
+void http_reply_detail_json(struct http_request *r, unsigned status, const char *json, size_t len);
+/* The faults as the detail, with their status. Does not consume f. */
 void http_reply_faults(struct http_request *r, const struct faults *f);
-/* No body: 204, or a 202 with its Location. */
+/* No body: 204, or a 201. */
 void http_reply_empty(struct http_request *r, unsigned status);
 /* len bytes of fd from off, read as the client takes them. Consumes fd. */
 void http_reply_fd(struct http_request *r, unsigned status, const char *content_type, int fd,

@@ -4,6 +4,7 @@
 #ifndef SUPERVISOR_HTTP_SERVER_H
 #define SUPERVISOR_HTTP_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
@@ -24,9 +25,14 @@ enum http_body_kind {
 struct http_plan {
 	enum http_body_kind body;
 	int fd;
-	uint64_t limit; /* bytes; more: 413 */
-	char *param;	/* for http_param; the server frees it; may be NULL */
+	uint64_t limit;	   /* bytes; more: 413 */
+	bool needs_length; /* a body without Content-Length: 411 */
 };
+
+/* What judge remembers for handle: any constant; the {id}, consumed, or NULL; and what the log
+   calls the request, a constant. */
+void http_set_route(struct http_request *r, const void *route, char *param, const char *label);
+const void *http_route(const struct http_request *r);
 
 struct http_options {
 	/* By request line and headers: 0 and *plan filled, or -1 after a reply. */
@@ -39,16 +45,9 @@ struct http_options {
 	uint64_t body_memory; /* bound of all bodies in memory together */
 };
 
-/* Limits that are not settings. */
-enum {
-	HTTP_HEADER_BYTES = 16 * 1024, /* request line and headers together */
-	HTTP_HEADER_COUNT = 64,
-	HTTP_TARGET_BYTES = 8 * 1024,
-};
-
-/* Listens on address ("127.0.0.1:8321", "[::1]:0", ":8321"; resolved). 0 or -errno. */
+/* Listens on address (address.h; port 0 leaves its port). 0 or -errno. */
 int http_server_open(struct http_server **out, struct event_base *base, const char *address,
-    const struct http_options *options);
+    uint16_t port, const struct http_options *options);
 /* Takes no new connections; idle ones are closed, others after the answer they are at. */
 void http_server_stop(struct http_server *s);
 /* Connections that still owe an answer. */
