@@ -21,17 +21,18 @@
 #define CONFIG_FIELD(type, field, ...) CONFIG_TYPE_##type field;
 
 struct config {
-	SETTINGS_LIST(CONFIG_FIELD)
-	char *memory; /* of every string above */
+	SETTINGS_LIST(CONFIG_FIELD) /* strings are owned by the struct */
 };
 
 enum { CONFIG_ERROR_MAX = 1024 };
 
-/* Reads and checks all settings from environ (NULL-terminated NAME=value strings). Directories are
-   not touched. 0, or -EINVAL with a sentence per fault, each a line, in error; secrets are never in
-   it. */
+/* Reads and checks all settings from environ (NULL-terminated NAME=value strings), and secrets from
+   the files it names. 0, or -EINVAL with a sentence per fault, each a line, in error; values of
+   secrets are never in it. config_fini in every case. */
 int config_load(struct config *c, char *const *environ, char error[CONFIG_ERROR_MAX]);
-/* Wipes the secrets and frees; NULL and a zeroed struct are allowed. */
+/* Names that other trainers know, which are set and have no effect here yet: the n-th, or NULL. */
+const char *config_without_effect(char *const *environ, size_t n);
+/* Wipes the secrets and frees; a zeroed struct is allowed. */
 void config_fini(struct config *c);
 
 /* One setting a line, NAME=value, defaults filled in, secrets hidden. */

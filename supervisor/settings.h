@@ -3,7 +3,7 @@
  * table come from it. Another setting is another row.
  *
  * X(TYPE, field, "NAME", min, max, "default" or NULL, flags, "help")
- *	STRING	text of min..max bytes			PATH	a path, absolute after loading
+ *	STRING	text of min..max bytes			PATH	the same, made absolute
  *	UINT	min..max				SIZE	bytes, with k, M, G, T (powers of
  *1024) SECONDS min..max				BOOL	true or false CHOICE	one of the
  *words of the default, which starts with the default: "auto|f32|bf16" A NULL default of a STRING or
@@ -26,7 +26,7 @@
 	    "address and port to listen on; port 0 takes a free one") \
 	X(UINT, port, "PORT", 0, 65535, "0", 0, \
 	    "port to listen on, instead of the one in STEPD_LISTEN; 0 leaves that") \
-	X(PATH, tls_cert, "STEPD_TLS_CERT", 1, 4095, NULL, 0, \
+	X(STRING, tls_cert, "STEPD_TLS_CERT", 1, 4095, NULL, 0, \
 	    "certificate chain (PEM) for HTTPS; auto makes a self-signed one in the state folder") \
 	X(PATH, tls_key, "STEPD_TLS_KEY", 1, 4095, NULL, 0, \
 	    "private key (PEM, file mode 0600) of STEPD_TLS_CERT") \
@@ -42,7 +42,7 @@
 	X(PATH, model_dir, "STEPD_MODEL_DIR", 1, 4095, NULL, 0, \
 	    "folder with models: org/name, an alias, or a GGUF file below it") \
 	X(PATH, hf_home, "HF_HOME", 1, 4095, NULL, 0, \
-	    "Hugging Face cache, read when a model is not in STEPD_MODEL_DIR") \
+	    "Hugging Face cache (else ~/.cache/huggingface), read when STEPD_MODEL_DIR has no such model") \
 	X(PATH, worker, "STEPD_WORKER", 1, 4095, NULL, 0, \
 	    "the worker program (else stepd-worker beside stepd)") \
 	X(PATH, ca_file, "STEPD_CA_FILE", 1, 4095, NULL, 0, \
@@ -101,6 +101,13 @@
 	    "seconds that a stop waits for requests and workers") \
 	X(CHOICE, log_level, "STEPD_LOG_LEVEL", 0, 0, "info|error|warning|debug", 0, \
 	    "least important lines that are logged")
+
+/* Settings of the trainers that stepd takes the place of, which belong to the job queue or to
+   downloads from the hub: known, so that their users can start, and told to have no effect yet. */
+#define SETTINGS_WITHOUT_EFFECT(X) \
+	X("HF_TOKEN") X("MODEL_ID") X("BUCKET_ID") X("LORA_R") X("LORA_ALPHA") X("LORA_DROPOUT") \
+	X("LORA_TARGET_MODULES") X("LEARNING_RATE") X("MAX_LENGTH") X("GRAD_ACCUM") \
+	X("QUEUE_PERSIST")
 /* clang-format on */
 
 #endif
