@@ -2,10 +2,8 @@
  * The object store in stepd: files under the state folder, put once and read at signed URLs that
  * expire, so that a machine needs nothing else to save artifacts and to resume from them.
  *
- *	<base>/v1/objects/<id>?expires=<unix seconds>&limit=<bytes>&signature=<hex>
- *
- * The signature is a keyed hash over base, verb, id, expiry and limit; the key lies in the state
- * folder. A URL is a secret: it is never logged.
+ * The URLs are those of object_url.h, signed with a key in the state folder. A URL is a secret: it
+ * is never logged.
  */
 #ifndef SUPERVISOR_OBJECTS_H
 #define SUPERVISOR_OBJECTS_H
@@ -30,9 +28,9 @@ struct object_ref {
 int objects_start(struct stepd *s);
 void objects_free(struct stepd *s);
 
-/* Is url one of this store, as base and signature say? 1 and *ref filled; 0: somebody else's URL;
-   -EACCES: it has the form of this store's but is expired, for the other verb, or badly signed.
-   Touches no file, no network. */
+/* Is url one of this store? 1 and *ref filled, by its signature, whatever name of this machine it
+   carries; -EACCES: it is ours, by its signature or its address, but expired, for the other verb,
+   or badly signed; 0: somebody else's. Touches no file, no network. */
 int objects_resolve(
     struct stepd *s, const char *url, enum object_verb verb, struct object_ref *ref);
 /* Opens an object for reading: fd and *size, or -ENOENT, -errno. */
@@ -44,10 +42,15 @@ int objects_open(struct stepd *s, const struct object_ref *ref, uint64_t *size);
 void objects_put(struct stepd *s, const struct object_ref *ref, int fd,
     void (*done)(void *arg, int error), void *arg);
 
-/* Routes. */
+/* Where clients reach this stepd: "https://127.0.0.1:8321". A view. */
+const char *objects_base(struct stepd *s);
+
+/* Routes (api_objects.c). */
 void api_objects_sign(struct stepd *s, struct http_request *r);
 int api_object_put_begin(struct stepd *s, struct http_request *r, struct route_sink *sink);
 void api_object_put(struct stepd *s, struct http_request *r);
+int api_object_get_begin(struct stepd *s, struct http_request *r, struct route_sink *sink);
 void api_object_get(struct stepd *s, struct http_request *r);
+void api_object_delete(struct stepd *s, struct http_request *r);
 
 #endif

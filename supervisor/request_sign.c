@@ -13,9 +13,10 @@ request_sign_parse(struct json_doc *doc, struct request_sign *out, struct faults
 	struct fields s;
 	int64_t n;
 
-	*out = (struct request_sign){(uint64_t)most, 86400};
+	*out = (struct request_sign){"", (uint64_t)most, 86400};
 	if (!fields_open(&s, f, &place_body, json_root(doc)))
 		return -EINVAL;
+	fields_hex(&s, "object", NULLABLE, 32, &out->object);
 	if (fields_integer(&s, "max_bytes", NULLABLE, &bytes, &n))
 		out->max_bytes = (uint64_t)n;
 	if (fields_integer(&s, "expires_in", NULLABLE, &seconds, &n))

@@ -8,6 +8,7 @@
 #include "ipc/json.h"
 
 struct request_sign {
+	const char *object;  /* "" = a new one; else one to sign again: 32 hex digits, a view */
 	uint64_t max_bytes;  /* largest object that may be put; default 8 GiB, which is the most */
 	uint32_t expires_in; /* seconds the URLs are good for: 1 to 604800; default 86400 */
 };

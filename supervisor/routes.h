@@ -1,7 +1,7 @@
 /*
  * The calls stepd answers: one const table in routes.c, method and path to handler, who may call it
- * and what body it takes. Order of the checks: path (404), method (405 with Allow), stopping (503),
- * token (401), body (411, 413, 415, 417), then the handler.
+ * and what body it takes. Order of the checks: path (404), method (405 with Allow), token (401),
+ * stopping (503), body (411, 413, 415), then the handler.
  */
 #ifndef SUPERVISOR_ROUTES_H
 #define SUPERVISOR_ROUTES_H
@@ -22,6 +22,8 @@ enum route_body {
 	BODY_MEMORY, /* into a sealed memfd, at most STEPD_BODY_LIMIT */
 	BODY_FILE,   /* where `begin` says */
 };
+
+struct http_plan;
 
 /* Where a BODY_FILE goes: filled by begin. */
 struct route_sink {
@@ -44,7 +46,10 @@ struct route {
    1, 0, or -ENOMEM. */
 int route_match(const char *pattern, const char *path, char **param);
 
-/* Handlers: api_*.c, objects.c. */
+/* For struct http_options; arg is the struct stepd. */
+int routes_judge(void *arg, struct http_request *r, struct http_plan *plan);
+void routes_handle(void *arg, struct http_request *r);
+
 void api_healthz(struct stepd *s, struct http_request *r);
 
 #endif
