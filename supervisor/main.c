@@ -1,0 +1,234 @@
+/* stepd: reads its settings, starts its parts, runs the event loop, stops them. */
+#include <errno.h>
+#include <signal.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+#include <event2/event_struct.h>
+
+#include "ipc/log.h"
+#include "supervisor/config.h"
+#include "supervisor/objects.h"
+#include "supervisor/serve.h"
+#include "supervisor/state.h"
+#include "supervisor/stepd.h"
+
+enum { EXIT_USAGE = 2, STOP_POLL_MILLISECONDS = 50 };
+
+extern char **environ;
+
+static const struct stepd_part parts[] = {
+    {"objects", objects_start, NULL, objects_free},
+    {"http", serve_start, serve_stop, serve_free},
+};
+
+enum { PART_COUNT = sizeof(parts) / sizeof(parts[0]) };
+
+static struct event stop_timer;
+
+static void
+usage(FILE *out)
+{
+	fputs("usage: stepd [--check | --help [--markdown] | --version [--json]]\n\n"
+	      "Serves LoRA training, one optimizer step per request. Settings come from the\n"
+	      "environment:\n\n",
+	    out);
+	config_help(out, false);
+	fputs("\nExit status: 0 stopped as asked, 1 failed, 2 wrong settings or usage.\n", out);
+}
+
+static void
+check_stopped(struct stepd *s)
+{
+	bool done = true;
+
+	for (size_t i = PART_COUNT; i-- > 0;)
+		if (parts[i].stop != NULL && !parts[i].stop(s))
+			done = false;
+	if (done)
+		event_base_loopexit(s->base, NULL);
+}
+
+void
+stepd_stopped(struct stepd *s)
+{
+	if (s->stopping)
+		check_stopped(s);
+}
+
+static double
+monotonic_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void
+on_stop_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct stepd *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (monotonic_seconds() > s->stop_deadline) {
+		log_warning("stopping without those who did not finish in time");
+		event_base_loopexit(s->base, NULL);
+		return;
+	}
+	check_stopped(s);
+}
+
+static void
+on_signal(evutil_socket_t number, short what, void *arg)
+{
+	struct timeval poll = {.tv_usec = STOP_POLL_MILLISECONDS * 1000};
+	struct stepd *s = arg;
+
+	(void)what;
+	if (s->stopping) {
+		log_warning("%s again: stopping at once", strsignal((int)number));
+		event_base_loopexit(s->base, NULL);
+		return;
+	}
+	log_info("%s: stopping", strsignal((int)number));
+	s->stopping = true;
+	s->stop_deadline = monotonic_seconds() + (double)s->config->stop_timeout;
+	event_assign(&stop_timer, s->base, -1, EV_PERSIST, on_stop_timer, s);
+	event_add(&stop_timer, &poll);
+	check_stopped(s);
+}
+
+/* Starts every part and runs the loop until it is told to stop. */
+static int
+run_parts(struct stepd *s)
+{
+	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+	struct event signals[sizeof(numbers) / sizeof(numbers[0])];
+	size_t started = 0;
+	int rc = 0;
+
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		evsignal_assign(&signals[i], s->base, numbers[i], on_signal, s);
+		if (event_add(&signals[i], NULL) != 0)
+			return -ENOMEM;
+	}
+	while (rc == 0 && started < PART_COUNT) {
+		rc = parts[started].start(s);
+		if (rc != 0)
+			log_error("%s did not start: %s", parts[started].name, strerror(-rc));
+		started++;
+	}
+	if (rc == 0 && event_base_dispatch(s->base) < 0)
+		rc = -EIO;
+	if (s->stopping)
+		event_del(&stop_timer);
+	while (started-- > 0)
+		parts[started].free(s);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+		event_del(&signals[i]);
+	return rc;
+}
+
+static int
+run(const struct config *c)
+{
+	struct stepd s = {.config = c, .state_fd = -1};
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	s.state_fd = state_open(c->state_dir);
+	if (s.state_fd < 0) {
+		log_error("state folder %s: %s", c->state_dir,
+		    s.state_fd == -EBUSY ? "another stepd uses it" : strerror(-s.state_fd));
+		return 1;
+	}
+	for (size_t i = 0; config_without_effect(environ, i) != NULL; i++)
+		log_warning("%s is set, but has no effect in this version",
+		    config_without_effect(environ, i));
+	s.base = event_base_new();
+	rc = s.base != NULL ? run_parts(&s) : -ENOMEM;
+	if (s.base != NULL)
+		event_base_free(s.base);
+	close(s.state_fd);
+	if (rc == 0)
+		log_info("stopped");
+	return rc == 0 ? 0 : 1;
+}
+
+static enum log_level
+chosen_level(const struct config *c)
+{
+	switch (*c->log_level) {
+	case 'e':
+		return LOG_ERROR_LEVEL;
+	case 'w':
+		return LOG_WARNING_LEVEL;
+	case 'd':
+		return LOG_DEBUG_LEVEL;
+	default:
+		return LOG_INFO_LEVEL;
+	}
+}
+
+/* With the settings read and judged: checks only, or runs. */
+static int
+with_settings(bool check)
+{
+	char error[CONFIG_ERROR_MAX], reason[512];
+	struct config c;
+	int rc;
+
+	rc = config_load(&c, environ, error);
+	if (rc == 0 && serve_check(&c, reason) != 0) {
+		snprintf(error, sizeof(error), "%s", reason);
+		rc = -EINVAL;
+	}
+	if (rc != 0) {
+		for (char *rest = error, *line; (line = strsep(&rest, "\n")) != NULL;)
+			fprintf(stderr, "stepd: %s\n", line);
+		rc = EXIT_USAGE;
+	} else if (check) {
+		config_print(&c, stdout);
+	} else {
+		log_open("stepd", chosen_level(&c));
+		rc = run(&c);
+	}
+	config_fini(&c);
+	return rc;
+}
+
+int
+main(int argc, char **argv)
+{
+	const char *verb = argc > 1 ? argv[1] : "", *option = argc > 2 ? argv[2] : "";
+
+	if (sodium_init() < 0) {
+		fputs("stepd: libsodium does not start\n", stderr);
+		return 1;
+	}
+	if (argc == 1)
+		return with_settings(false);
+	if (argc == 2 && strcmp(verb, "--check") == 0)
+		return with_settings(true);
+	if (argc == 2 && strcmp(verb, "--help") == 0)
+		usage(stdout);
+	else if (argc == 3 && strcmp(verb, "--help") == 0 && strcmp(option, "--markdown") == 0)
+		config_help(stdout, true);
+	else if (argc == 2 && strcmp(verb, "--version") == 0)
+		printf("stepd %s\n", STEPD_VERSION);
+	else if (argc == 3 && strcmp(verb, "--version") == 0 && strcmp(option, "--json") == 0)
+		printf("{\"program\":\"stepd\",\"version\":\"%s\"}\n", STEPD_VERSION);
+	else {
+		fputs(
+		    "usage: stepd [--check | --help [--markdown] | --version [--json]]\n", stderr);
+		return EXIT_USAGE;
+	}
+	return 0;
+}

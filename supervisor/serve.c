@@ -1,0 +1,179 @@
+#include "supervisor/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ipc/log.h"
+#include "supervisor/address.h"
+#include "supervisor/config.h"
+#include "supervisor/http_server.h"
+#include "supervisor/routes.h"
+#include "supervisor/selfsign.h"
+#include "supervisor/state.h"
+#include "supervisor/stepd.h"
+#include "supervisor/tls.h"
+
+enum { OTHER_DESCRIPTORS = 128 }; /* store, workers, transfers, bodies */
+
+static bool
+is_automatic(const struct config *c)
+{
+	return c->tls_cert != NULL && strcmp(c->tls_cert, "auto") == 0;
+}
+
+static int
+check_listen(const struct config *c, char reason[512])
+{
+	struct sockaddr_storage address;
+	socklen_t len;
+	int rc = address_resolve(c->listen, (uint16_t)c->port, &address, &len);
+
+	if (rc != 0) {
+		snprintf(reason, 512, "STEPD_LISTEN is \"%s\": %s", c->listen,
+		    rc == -EINVAL ? "not an address and port" : "the address is not known");
+		return -EINVAL;
+	}
+	if (c->tls_cert == NULL && !c->insecure_listen &&
+	    !address_is_loopback((struct sockaddr *)&address)) {
+		snprintf(reason, 512,
+		    "STEPD_LISTEN is \"%s\": without TLS only loopback is listened on; set "
+		    "STEPD_TLS_CERT, or STEPD_INSECURE_LISTEN=true",
+		    c->listen);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+int
+serve_check(const struct config *c, char reason[512])
+{
+	struct ssl_ctx_st *tls = NULL;
+	struct stat st;
+	char why[256];
+
+	if (check_listen(c, reason) != 0)
+		return -EINVAL;
+	if (c->tls_cert != NULL && !is_automatic(c)) {
+		if (tls_open(&tls, c->tls_cert, c->tls_key, why) != 0) {
+			snprintf(reason, 512, "%s", why);
+			return -EINVAL;
+		}
+		tls_close(tls);
+	}
+	if (c->model_dir != NULL && (stat(c->model_dir, &st) != 0 || !S_ISDIR(st.st_mode))) {
+		snprintf(reason, 512, "STEPD_MODEL_DIR is not a folder: %.400s", c->model_dir);
+		return -EINVAL;
+	}
+	if (c->ca_file != NULL && access(c->ca_file, R_OK) != 0) {
+		snprintf(reason, 512, "STEPD_CA_FILE cannot be read: %.400s", c->ca_file);
+		return -EINVAL;
+	}
+	if (access(c->worker, X_OK) != 0) {
+		snprintf(reason, 512, "STEPD_WORKER is no program: %.400s", c->worker);
+		return -EINVAL;
+	}
+	return 0;
+}
+
+/* Connections that the limit on descriptors leaves room for. */
+static unsigned
+allowed_connections(const struct config *c)
+{
+	uint64_t wanted = c->connections, most;
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0)
+		return (unsigned)wanted;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	/* a connection, and the body or the file it is at */
+	most =
+	    limit.rlim_max > OTHER_DESCRIPTORS + 2 ? (limit.rlim_max - OTHER_DESCRIPTORS) / 2 : 1;
+	if (most >= wanted)
+		return (unsigned)wanted;
+	log_warning("STEPD_CONNECTIONS is %llu, but the limit on open files allows only %llu",
+	    (unsigned long long)wanted, (unsigned long long)most);
+	return (unsigned)most;
+}
+
+static int
+open_tls(struct stepd *s)
+{
+	const struct config *c = s->config;
+	char reason[256], cert[4200], key[4200];
+	int rc;
+
+	if (c->tls_cert == NULL)
+		return 0;
+	if (!is_automatic(c)) {
+		rc = tls_open(&s->tls, c->tls_cert, c->tls_key, reason);
+	} else {
+		rc = selfsign_prepare(s->state_fd);
+		snprintf(reason, sizeof(reason), "self-signed certificate: %s", strerror(-rc));
+		snprintf(cert, sizeof(cert), "%s/%s", c->state_dir, SELFSIGN_CERT);
+		snprintf(key, sizeof(key), "%s/%s", c->state_dir, SELFSIGN_KEY);
+		if (rc == 0)
+			rc = tls_open(&s->tls, cert, key, reason);
+	}
+	if (rc != 0)
+		log_error("%s", reason);
+	return rc;
+}
+
+int
+serve_start(struct stepd *s)
+{
+	const struct config *c = s->config;
+	struct http_options options = {
+	    .judge = routes_judge,
+	    .handle = routes_handle,
+	    .arg = s,
+	    .header_seconds = (unsigned)c->header_timeout,
+	    .body_seconds = (unsigned)c->body_timeout,
+	    .idle_seconds = (unsigned)c->idle_timeout,
+	    .body_memory = c->body_memory,
+	};
+	char url[128];
+	int rc = open_tls(s);
+
+	if (rc != 0)
+		return rc;
+	options.tls = s->tls;
+	options.connections = allowed_connections(c);
+	rc = http_server_open(&s->http, s->base, c->listen, (uint16_t)c->port, &options);
+	if (rc != 0) {
+		log_error("listening on %s: %s", c->listen, strerror(-rc));
+		return rc;
+	}
+	snprintf(url, sizeof(url), "%s://%s\n", s->tls != NULL ? "https" : "http",
+	    http_server_address(s->http));
+	rc = state_write(s->state_fd, "address", url, strlen(url));
+	if (rc == 0 && (printf("listening on %s", url) < 0 || fflush(stdout) != 0))
+		log_warning("standard output is closed");
+	return rc;
+}
+
+bool
+serve_stop(struct stepd *s)
+{
+	if (s->http == NULL)
+		return true;
+	http_server_stop(s->http);
+	return http_server_busy(s->http) == 0;
+}
+
+void
+serve_free(struct stepd *s)
+{
+	if (s->http != NULL)
+		unlinkat(s->state_fd, "address", 0);
+	http_server_free(s->http);
+	s->http = NULL;
+	tls_close(s->tls);
+	s->tls = NULL;
+}

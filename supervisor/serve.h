@@ -1,0 +1,19 @@
+/* The HTTP part of the program: settings to a listening server. */
+#ifndef SUPERVISOR_SERVE_H
+#define SUPERVISOR_SERVE_H
+
+#include <stdbool.h>
+
+struct config;
+struct stepd;
+
+/* Parts of the program (stepd.h). */
+int serve_start(struct stepd *s);
+bool serve_stop(struct stepd *s);
+void serve_free(struct stepd *s);
+
+/* What can be found wrong in the settings before anything starts: addresses, folders, files. 0, or
+   -EINVAL with a sentence in reason. */
+int serve_check(const struct config *c, char reason[512]);
+
+#endif
