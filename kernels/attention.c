@@ -9,6 +9,7 @@
 #include <omp.h>
 #include <stdatomic.h>
 
+#include "kernels/element.h"
 #include "kernels/exponential.h"
 #include "kernels/gemm.h"
 

@@ -8,8 +8,7 @@
 #ifndef KERNELS_ELEMENT_H
 #define KERNELS_ELEMENT_H
 
-#include <string.h>
-
+#include "kernels/bf16.h"
 #include "kernels/ops.h"
 
 enum { ELEMENT_BLOCK = 1024 }; /* elements an op handles at a time */
@@ -25,40 +24,6 @@ static inline const void *
 element_at(const void *base, size_t i, enum op_dtype dtype)
 {
 	return (const char *)base + i * element_size(dtype);
-}
-
-static inline uint32_t
-float_bits(float x)
-{
-	uint32_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
-	return bits;
-}
-
-static inline float
-float_of_bits(uint32_t bits)
-{
-	float x;
-
-	memcpy(&x, &bits, sizeof(x));
-	return x;
-}
-
-static inline float
-bf16_to_float(uint16_t x)
-{
-	return float_of_bits((uint32_t)x << 16);
-}
-
-/* Nearest, ties to even; a NaN stays one. */
-static inline uint16_t
-bf16_of_float(float x)
-{
-	uint32_t bits = float_bits(x);
-	uint32_t rounded = (bits + 0x7fff + ((bits >> 16) & 1)) >> 16;
-
-	return (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? (bits >> 16) | 0x40 : rounded);
 }
 
 static inline void

@@ -3,19 +3,19 @@
  *
  * x = k ln2 + r with |r| <= ln2/2, ln2 in two parts (Cody and Waite 1980), exp(r) by the minimax
  * polynomial of Cephes' expf, 2^k by the exponent's bits. Within 1.1 ulp of the true value over
- * the whole range; below -87.33 it is 0, above 88.72 infinity, NaN stays NaN.
+ * the whole range; below -87.33 (a subnormal) it is 0, above 88.37 (2.4e38) infinity, NaN stays
+ * NaN.
  */
 #ifndef KERNELS_EXPONENTIAL_H
 #define KERNELS_EXPONENTIAL_H
 
-#include "kernels/element.h"
+#include "kernels/bf16.h"
 
 static inline float
 exponential(float x)
 {
-	const float round =
-	    12582912.0f; /* 1.5 * 2^23: adding it leaves the integer in the low bits */
-	float bounded = x < -87.33f ? -87.33f : x > 88.72f ? 88.72f : x;
+	const float round = 12582912.0f; /* 1.5 * 2^23: the sum has the integer in its low bits */
+	float bounded = x < -87.33f ? -87.33f : x > 88.37f ? 88.37f : x;
 	float shifted = bounded * 1.44269504088896341f + round;
 	float k = shifted - round;
 	float r = (bounded - k * 0.693359375f) + k * 2.12194440e-4f;
@@ -29,11 +29,10 @@ exponential(float x)
 	p = p * r + 1.6666665459e-1f;
 	p = p * r + 5.0000001201e-1f;
 	p = (p * r) * r + r + 1.0f;
-	/* 2^(k-1) and then doubled: k reaches 128, one more than an exponent holds. */
-	exponent = (float_bits(shifted) - float_bits(round) + 126) << 23;
-	y = p * float_of_bits(exponent) * 2.0f;
+	exponent = (float_bits(shifted) - float_bits(round) + 127) << 23; /* k: -126 .. 127 */
+	y = p * float_of_bits(exponent);
 	y = x < -87.33f ? 0.0f : y;
-	return x > 88.72f ? x * 1e38f : y;
+	return x > 88.37f ? x * 1e38f : y;
 }
 
 #endif

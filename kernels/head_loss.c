@@ -6,6 +6,7 @@
  * cost half of the head's flops to compute again. The sum of exponentials is in float64: float32
  * in one lane is off by 7e-6 at 49,152 entries.
  */
+#include "kernels/element.h"
 #include "kernels/exponential.h"
 #include "kernels/gemm.h"
 

@@ -1,5 +1,6 @@
 /* SwiGLU: bytes bound (3 arrays in, 2 out), as the exponential is vectorized. */
 #include "kernels/context.h"
+#include "kernels/element.h"
 #include "kernels/exponential.h"
 
 enum op_status

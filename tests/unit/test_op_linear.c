@@ -1,0 +1,248 @@
+#include "kernels/matmul.h"
+#include "tests/unit/op_test.h"
+
+struct sizes {
+	size_t tokens, outputs, inputs;
+};
+
+/* The last ones are cut into panels where operands are converted, and into wide pieces. */
+static const struct sizes sizes[] = {{1, 1, 1}, {3, 5, 7}, {17, 13, 31}, {1, 129, 64}, {65, 64, 96},
+    {130, 37, 577}, {19, 5003, 11}, {2100, 3, 1031}, {5, 1100, 1031}};
+enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
+
+/* c (m, n) = a (m, k) . b^T (n, k), or b (k, n). */
+static void
+reference(double *c, const float *a, const float *b, size_t m, size_t n, size_t k, bool transpose_b)
+{
+	for (size_t i = 0; i < m; i++)
+		for (size_t j = 0; j < n; j++) {
+			double sum = 0.0;
+
+			for (size_t l = 0; l < k; l++)
+				sum += (double)a[i * k + l] *
+				       (double)(transpose_b ? b[j * k + l] : b[l * n + j]);
+			c[i * n + j] = sum;
+		}
+}
+
+/* The matrix in the given type; in bf16 its values are rounded in a float32 matrix too, which is
+   what the products see. */
+static struct op_matrix
+matrix(struct rig *r, float *host, size_t rows, size_t cols, enum op_dtype type)
+{
+	struct op_matrix w = {.rows = rows, .cols = cols, .dtype = type};
+
+	w.data = rig_typed(r, host, rows * cols, type);
+	round_to(host, rows * cols, r->act);
+	return w;
+}
+
+/* Tolerance 2e-6 of the greatest element: float32 sums of up to 5003 products, rounded operands
+   being the same on both sides. */
+TEST(forward)
+{
+	FOR_EACH_RIG(r)
+	for (size_t i = 0; i < 4 * SIZES; i++) {
+		struct sizes s = sizes[i % SIZES];
+		bool biased = i / SIZES % 2 == 1;
+		size_t n = s.tokens * s.outputs;
+		float *x = random_floats(s.tokens * s.inputs, 1.0f, i);
+		float *weights = random_floats(s.outputs * s.inputs, 1.0f, i + 7);
+		float *bias = random_floats(s.outputs, 1.0f, 5);
+		float *got = malloc(n * sizeof(float)), *out = rig_f32(&r, NULL, n);
+		double *want = malloc(n * sizeof(double));
+		struct op_matrix w =
+		    matrix(&r, weights, s.outputs, s.inputs, i < 2 * SIZES ? OP_F32 : OP_BF16);
+		void *device_x = rig_act(&r, x, s.tokens * s.inputs);
+
+		reference(want, x, weights, s.tokens, s.outputs, s.inputs, true);
+		for (size_t j = 0; j < n && biased; j++)
+			want[j] += (double)bias[j % s.outputs];
+		OK(op_linear(r.ctx, out, device_x, &w, biased ? rig_f32(&r, bias, s.outputs) : NULL,
+		    s.tokens));
+		rig_get(&r, got, out, n);
+		CHECK_NEAR(got, want, n, 2e-6);
+		if (!biased) {
+			float *again = malloc(n * sizeof(float));
+
+			OK(op_logits(r.ctx, out, device_x, &w, s.tokens));
+			rig_get(&r, again, out, n);
+			CHECK(memcmp(got, again, n * sizeof(float)) == 0);
+			free(again);
+		}
+		free(x);
+		free(weights);
+		free(bias);
+		free(got);
+		free(want);
+		rig_clear(&r);
+	}
+}
+
+/* The gradient of sum(dout * x W^T) is linear in W: the reference product is exact, and central
+   differences would only repeat it. One size is differentiated below. */
+TEST(backward)
+{
+	FOR_EACH_RIG(r)
+	for (size_t i = 0; i < 4 * SIZES; i++) {
+		struct sizes s = sizes[i % SIZES];
+		bool accumulate = i / SIZES % 2 == 1;
+		size_t n = s.tokens * s.inputs;
+		float *dout = random_floats(s.tokens * s.outputs, 1.0f, i);
+		float *weights = random_floats(s.outputs * s.inputs, 1.0f, i + 7);
+		float *before = random_floats(n, 1.0f, 5), *got = malloc(n * sizeof(float));
+		float *dx = rig_f32(&r, accumulate ? before : NULL, n);
+		double *want = malloc(n * sizeof(double));
+		struct op_matrix w =
+		    matrix(&r, weights, s.outputs, s.inputs, i < 2 * SIZES ? OP_F32 : OP_BF16);
+		void *device = rig_act(&r, dout, s.tokens * s.outputs);
+
+		reference(want, dout, weights, s.tokens, s.inputs, s.outputs, false);
+		for (size_t j = 0; j < n && accumulate; j++)
+			want[j] += (double)before[j];
+		OK(op_linear_backward(r.ctx, dx, device, &w, accumulate, s.tokens));
+		rig_get(&r, got, dx, n);
+		CHECK_NEAR(got, want, n, 2e-6);
+		free(dout);
+		free(weights);
+		free(before);
+		free(got);
+		free(want);
+		rig_clear(&r);
+	}
+}
+
+struct difference {
+	struct sizes s;
+	const float *w, *dout;
+};
+
+static double
+loss(const double *x, const void *context)
+{
+	const struct difference *d = context;
+	double sum = 0.0;
+
+	for (size_t t = 0; t < d->s.tokens; t++)
+		for (size_t n = 0; n < d->s.outputs; n++)
+			for (size_t k = 0; k < d->s.inputs; k++)
+				sum += (double)d->dout[t * d->s.outputs + n] *
+				       x[t * d->s.inputs + k] * (double)d->w[n * d->s.inputs + k];
+	return sum;
+}
+
+TEST(backward_by_differences)
+{
+	FOR_EACH_RIG(r)
+	{
+		struct difference d = {.s = {3, 11, 7}};
+		float *x = random_floats(21, 1.0f, 1), *w = random_floats(77, 1.0f, 2), got[21];
+		float *dout = random_floats(33, 1.0f, 3), *dx = rig_f32(&r, NULL, 21);
+		struct op_matrix m = matrix(&r, w, 11, 7, r.act);
+		void *device = rig_act(&r, dout, 33);
+		double *wide = widen(x, 21), want[21];
+
+		d.w = w;
+		d.dout = dout;
+		differentiate(want, wide, 21, loss, &d);
+		OK(op_linear_backward(r.ctx, dx, device, &m, false, 3));
+		rig_get(&r, got, dx, 21);
+		CHECK_NEAR(got, want, 21, 1e-6);
+		free(x);
+		free(w);
+		free(dout);
+		free(wide);
+	}
+}
+
+TEST(same_bits_twice)
+{
+	FOR_EACH_RIG(r)
+	{
+		size_t tokens = 257, outputs = 331, inputs = 577, n = tokens * outputs;
+		float *x = random_floats(tokens * inputs, 1.0f, 1), *out = rig_f32(&r, NULL, n);
+		float *w = random_floats(outputs * inputs, 1.0f, 2);
+		float *first = malloc(n * sizeof(float)), *second = malloc(n * sizeof(float));
+		struct op_matrix m = matrix(&r, w, outputs, inputs, r.act);
+		void *device = rig_act(&r, x, tokens * inputs);
+
+		OK(op_linear(r.ctx, out, device, &m, NULL, tokens));
+		rig_get(&r, first, out, n);
+		OK(op_linear(r.ctx, out, device, &m, NULL, tokens));
+		rig_get(&r, second, out, n);
+		CHECK(memcmp(first, second, n * sizeof(float)) == 0);
+		free(x);
+		free(w);
+		free(first);
+		free(second);
+	}
+}
+
+/* The library's primitives, which native bfloat16 goes through: here in float32, which every
+   processor has, and in bfloat16 where this one multiplies it. */
+TEST(matmul_primitives)
+{
+	for (size_t i = 0; i < 8 * SIZES; i++) {
+		struct sizes s = sizes[i % SIZES];
+		bool transpose = i / SIZES & 1, accumulate = i / SIZES & 2;
+		enum op_dtype type = i / SIZES & 4 ? OP_BF16 : OP_F32;
+		size_t m = s.tokens, n = s.outputs, k = s.inputs;
+		struct rig r = rig_open(type, 2);
+		float *a = random_floats(m * k, 1.0f, 1), *b = random_floats(n * k, 1.0f, 2);
+		float *before = random_floats(m * n, 1.0f, 3), *got = malloc(m * n * sizeof(float));
+		float *c = rig_f32(&r, accumulate ? before : NULL, m * n);
+		void *device_a = rig_act(&r, a, m * k), *device_b = rig_act(&r, b, n * k);
+		double *want = malloc(m * n * sizeof(double));
+		struct matmul_shape shape = {.m = m,
+		    .n = n,
+		    .k = k,
+		    .lda = k,
+		    .ldb = transpose ? k : n,
+		    .ldc = n,
+		    .transpose_b = transpose,
+		    .accumulate = accumulate,
+		    .dtype = type};
+		struct matmul *mm;
+
+		OK(matmul_new(&mm));
+		reference(want, a, b, m, n, k, transpose);
+		for (size_t j = 0; j < m * n && accumulate; j++)
+			want[j] += (double)before[j];
+		if (type == OP_F32 || matmul_native_bf16()) {
+			OK(matmul_run(mm, c, device_a, device_b, &shape));
+			rig_get(&r, got, c, m * n);
+			CHECK_NEAR(got, want, m * n, 2e-6);
+		}
+		matmul_free(mm);
+		free(a);
+		free(b);
+		free(before);
+		free(got);
+		free(want);
+		rig_close(&r);
+	}
+}
+
+/* More shapes than are kept: each is right, also when it comes back. */
+TEST(matmul_forgets_shapes)
+{
+	struct matmul *mm;
+	float a[200], b[200], c, want;
+
+	OK(matmul_new(&mm));
+	for (size_t i = 0; i < 200; i++)
+		a[i] = 1.0f, b[i] = (float)i;
+	for (int round = 0; round < 2; round++)
+		for (size_t k = 1; k < 200; k++) {
+			struct matmul_shape shape = {
+			    .m = 1, .n = 1, .k = k, .lda = k, .ldb = 1, .ldc = 1, .dtype = OP_F32};
+
+			OK(matmul_run(mm, &c, a, b, &shape));
+			want = (float)(k * (k - 1) / 2);
+			CHECK_MSG(c == want, "%g, want %g", (double)c, (double)want);
+		}
+	matmul_free(mm);
+}
+
+TEST_MAIN(TEST_CASE(forward), TEST_CASE(backward), TEST_CASE(backward_by_differences),
+    TEST_CASE(same_bits_twice), TEST_CASE(matmul_primitives), TEST_CASE(matmul_forgets_shapes))

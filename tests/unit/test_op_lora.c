@@ -1,0 +1,195 @@
+#include "tests/unit/op_test.h"
+
+struct lora {
+	size_t tokens, outputs, inputs, rank;
+	double scale;
+	const float *dout;
+};
+
+static const struct lora shapes[] = {{1, 1, 1, 1, 2.0, NULL}, {3, 5, 7, 2, 2.0, NULL},
+    {65, 13, 31, 8, 0.5, NULL}, {129, 192, 64, 3, 1.0, NULL}, {67, 33, 577, 8, 2.0, NULL},
+    {300, 96, 97, 16, 2.0, NULL}};
+enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
+
+/* xa (T, R) = x A^T; out (T, N) += scale xa B^T. */
+static void
+reference(double *out, double *xa, const double *x, const double *a, const double *b,
+    const struct lora *l)
+{
+	for (size_t t = 0; t < l->tokens; t++) {
+		for (size_t r = 0; r < l->rank; r++) {
+			xa[t * l->rank + r] = 0.0;
+			for (size_t k = 0; k < l->inputs; k++)
+				xa[t * l->rank + r] += x[t * l->inputs + k] * a[r * l->inputs + k];
+		}
+		for (size_t n = 0; n < l->outputs; n++)
+			for (size_t r = 0; r < l->rank; r++)
+				out[t * l->outputs + n] +=
+				    l->scale * xa[t * l->rank + r] * b[n * l->rank + r];
+	}
+}
+
+/* Everything on the host that a test of one shape needs. */
+struct data {
+	float *x, *a, *b, *dout, *out; /* out: what is there before */
+	size_t nx, na, nb, nout, nxa;
+};
+
+static struct data
+data_new(const struct lora *l)
+{
+	struct data d = {.nx = l->tokens * l->inputs,
+	    .na = l->rank * l->inputs,
+	    .nb = l->outputs * l->rank,
+	    .nout = l->tokens * l->outputs,
+	    .nxa = l->tokens * l->rank};
+
+	d.x = random_floats(d.nx, 1.0f, 1);
+	d.a = random_floats(d.na, 1.0f, 2);
+	d.b = random_floats(d.nb, 1.0f, 3);
+	d.dout = random_floats(d.nout, 1.0f, 4);
+	d.out = random_floats(d.nout, 1.0f, 5);
+	return d;
+}
+
+static void
+data_free(struct data *d)
+{
+	free(d->x);
+	free(d->a);
+	free(d->b);
+	free(d->dout);
+	free(d->out);
+}
+
+/* Tolerance 2e-6: float32 sums over up to 577 inputs. */
+TEST(forward)
+{
+	FOR_EACH_RIG(r)
+	for (size_t i = 0; i < SHAPES; i++) {
+		const struct lora *l = &shapes[i];
+		struct data d = data_new(l);
+		void *x = rig_act(&r, d.x, d.nx);
+		float *out = rig_f32(&r, d.out, d.nout), *xa = rig_f32(&r, NULL, d.nxa);
+		struct op_lora lora = {
+		    rig_f32(&r, d.a, d.na), rig_f32(&r, d.b, d.nb), l->rank, (float)l->scale};
+		double *want = widen(d.out, d.nout), *wide_x = widen(d.x, d.nx);
+		double *wide_a = widen(d.a, d.na), *wide_b = widen(d.b, d.nb);
+		double *want_xa = malloc(d.nxa * sizeof(double));
+		float *got = malloc((d.nout + d.nxa) * sizeof(float));
+
+		reference(want, want_xa, wide_x, wide_a, wide_b, l);
+		OK(op_lora(r.ctx, out, xa, x, &lora, l->tokens, l->outputs, l->inputs));
+		rig_get(&r, got, out, d.nout);
+		CHECK_NEAR(got, want, d.nout, 2e-6);
+		rig_get(&r, got, xa, d.nxa);
+		CHECK_NEAR(got, want_xa, d.nxa, 2e-6);
+		free(want);
+		free(wide_x);
+		free(wide_a);
+		free(wide_b);
+		free(want_xa);
+		free(got);
+		data_free(&d);
+		rig_clear(&r);
+	}
+}
+
+/* all: x, a, b one after another. */
+static double
+loss(const double *all, const void *context)
+{
+	const struct lora *l = context;
+	const double *a = all + l->tokens * l->inputs, *b = a + l->rank * l->inputs;
+	double *out = calloc(l->tokens * l->outputs, sizeof(double));
+	double *xa = malloc(l->tokens * l->rank * sizeof(double)), sum = 0.0;
+
+	reference(out, xa, all, a, b, l);
+	for (size_t i = 0; i < l->tokens * l->outputs; i++)
+		sum += out[i] * (double)l->dout[i];
+	free(out);
+	free(xa);
+	return sum;
+}
+
+/* Tolerance 3e-6: float32 sums over up to 300 tokens. All three gradients are added. */
+TEST(backward)
+{
+	FOR_EACH_RIG(r)
+	for (size_t i = 0; i < SHAPES; i++) {
+		struct lora l = shapes[i];
+		struct data d = data_new(&l);
+		size_t n = d.nx + d.na + d.nb;
+		float *before = random_floats(n, 1.0f, 6), *got = malloc(n * sizeof(float));
+		void *x = rig_act(&r, d.x, d.nx);
+		struct op_lora lora = {
+		    rig_f32(&r, d.a, d.na), rig_f32(&r, d.b, d.nb), l.rank, (float)l.scale};
+		float *dx = rig_f32(&r, before, d.nx);
+		float *da = rig_f32(&r, before + d.nx, d.na);
+		float *db = rig_f32(&r, before + d.nx + d.na, d.nb);
+		double *all = malloc(n * sizeof(double)), *out = widen(d.out, d.nout);
+		double *wide_xa = malloc(d.nxa * sizeof(double));
+		float *xa = malloc(d.nxa * sizeof(float));
+
+		for (size_t j = 0; j < n; j++)
+			all[j] = (double)(j < d.nx	    ? d.x[j]
+					  : j < d.nx + d.na ? d.a[j - d.nx]
+							    : d.b[j - d.nx - d.na]);
+		reference(out, wide_xa, all, all + d.nx, all + d.nx + d.na, &l);
+		for (size_t j = 0; j < d.nxa; j++)
+			xa[j] = (float)wide_xa[j];
+		l.dout = d.dout;
+		OK(op_lora_backward(r.ctx, dx, da, db, rig_f32(&r, d.dout, d.nout), x,
+		    rig_f32(&r, xa, d.nxa), &lora, l.tokens, l.outputs, l.inputs));
+		rig_get(&r, got, dx, d.nx);
+		check_gradient("dx", got, before, all, 0, d.nx, loss, &l, 3e-6);
+		rig_get(&r, got, da, d.na);
+		check_gradient("da", got, before + d.nx, all, d.nx, d.na, loss, &l, 3e-6);
+		rig_get(&r, got, db, d.nb);
+		check_gradient(
+		    "db", got, before + d.nx + d.na, all, d.nx + d.na, d.nb, loss, &l, 3e-6);
+		free(before);
+		free(got);
+		free(all);
+		free(out);
+		free(wide_xa);
+		free(xa);
+		data_free(&d);
+		rig_clear(&r);
+	}
+}
+
+/* The gradients of A and B are sums over tokens: the order must be the same each time. */
+TEST(same_bits_twice)
+{
+	FOR_EACH_RIG(r)
+	{
+		struct lora l = {1000, 192, 577, 8, 2.0, NULL};
+		struct data d = data_new(&l);
+		size_t n = d.na + d.nb;
+		float *got[2] = {malloc(n * sizeof(float)), malloc(n * sizeof(float))};
+		float *xa = random_floats(d.nxa, 1.0f, 9);
+
+		for (int i = 0; i < 2; i++) {
+			void *x = rig_act(&r, d.x, d.nx);
+			struct op_lora lora = {
+			    rig_f32(&r, d.a, d.na), rig_f32(&r, d.b, d.nb), l.rank, (float)l.scale};
+			float *dx = rig_alloc(&r, d.nx * sizeof(float));
+			float *da = rig_alloc(&r, d.na * sizeof(float));
+			float *db = rig_alloc(&r, d.nb * sizeof(float));
+
+			OK(op_lora_backward(r.ctx, dx, da, db, rig_f32(&r, d.dout, d.nout), x,
+			    rig_f32(&r, xa, d.nxa), &lora, l.tokens, l.outputs, l.inputs));
+			rig_get(&r, got[i], da, d.na);
+			rig_get(&r, got[i] + d.na, db, d.nb);
+			rig_clear(&r);
+		}
+		CHECK(memcmp(got[0], got[1], n * sizeof(float)) == 0);
+		free(got[0]);
+		free(got[1]);
+		free(xa);
+		data_free(&d);
+	}
+}
+
+TEST_MAIN(TEST_CASE(forward), TEST_CASE(backward), TEST_CASE(same_bits_twice))
