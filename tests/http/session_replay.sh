@@ -1,0 +1,11 @@
+#!/bin/sh
+# The recorded session of the real client: open, render, train, save, resume, load the adapter.
+set -eu
+. tests/http/start.sh
+model=org/model
+revision=0123456789abcdef0123456789abcdef01234567
+mkdir -p "$dir/models/$model"
+echo "$revision" >"$dir/models/$model/revision"
+start_stepd
+python3 tests/http/session_replay.py --base-url "$url" --token "$token" --store-cert "$cert" \
+	--store-key "$key" tests/data/golden/contract/session.jsonl
