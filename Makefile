@@ -25,7 +25,7 @@ OPENMP ?= -fopenmp
 KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math
 
 SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb
-WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -ldeflate -lsodium -lgomp -lm
+WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium -lgomp -lm
 CTL_LIBS := -lcurl -lsodium -lm
 
 sources = $(sort $(wildcard $(addsuffix /*.c,$(1))))
@@ -88,7 +88,7 @@ unit: $(UNIT_BIN) $(GOLDEN_BIN)
 # Everything that building and testing need, as Debian and Ubuntu name it.
 DEPS := gcc g++ clang clang-format libclang-rt-dev make pkg-config binutils python3 python3-pip openssl \
 	ca-certificates procps curl libevent-dev libhttp-parser-dev libcurl4-openssl-dev libssl-dev \
-	libsodium-dev liblmdb-dev libdnnl-dev libpcre2-dev libutf8proc-dev libdeflate-dev
+	libsodium-dev liblmdb-dev libdnnl-dev libpcre2-dev libutf8proc-dev libisal-dev
 
 .PHONY: deps
 deps:

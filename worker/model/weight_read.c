@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <sodium.h>
+#include "ipc/sha256.h"
 
 /* Where row `row` of a head-interleaved matrix lies in the file. Transformers keeps the pairs
    (d, d+half) of a head half a head apart, GGUF of the llama family side by side. */
@@ -82,29 +82,27 @@ weight_read(const struct weight *w, void *out, enum op_dtype as, size_t first, s
 int
 weights_digest(const struct weights *w, char hex[65])
 {
-	unsigned char(*digests)[crypto_hash_sha256_BYTES] = calloc(w->count, sizeof(*digests));
-	unsigned char whole[crypto_hash_sha256_BYTES];
-	crypto_hash_sha256_state state;
+	char(*digests)[65] = calloc(w->count, sizeof(*digests));
+	struct sha256 whole;
 
 	if (digests == NULL)
 		return -1;
 #pragma omp parallel for schedule(dynamic)
-	for (size_t i = 0; i < w->count; i++)
-		crypto_hash_sha256(
-		    digests[i], w->list[i].data, w->list[i].rows * w->list[i].row_bytes);
-	crypto_hash_sha256_init(&state);
 	for (size_t i = 0; i < w->count; i++) {
-		char line[2 * crypto_hash_sha256_BYTES + 1];
-		const char *name = w->list[i].name;
+		struct sha256 one;
 
-		sodium_bin2hex(line, sizeof(line), digests[i], sizeof(digests[i]));
-		crypto_hash_sha256_update(&state, (const unsigned char *)name, strlen(name));
-		crypto_hash_sha256_update(&state, (const unsigned char *)" ", 1);
-		crypto_hash_sha256_update(&state, (const unsigned char *)line, sizeof(line) - 1);
-		crypto_hash_sha256_update(&state, (const unsigned char *)"\n", 1);
+		sha256_init(&one);
+		sha256_update(&one, w->list[i].data, w->list[i].rows * w->list[i].row_bytes);
+		sha256_final_hex(&one, digests[i]);
 	}
-	crypto_hash_sha256_final(&state, whole);
-	sodium_bin2hex(hex, 65, whole, sizeof(whole));
+	sha256_init(&whole);
+	for (size_t i = 0; i < w->count; i++) {
+		sha256_update(&whole, w->list[i].name, strlen(w->list[i].name));
+		sha256_update(&whole, " ", 1);
+		sha256_update(&whole, digests[i], 64);
+		sha256_update(&whole, "\n", 1);
+	}
+	sha256_final_hex(&whole, hex);
 	free(digests);
 	return 0;
 }

@@ -10,8 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include <sodium.h>
-
+#include "ipc/sha256.h"
 #include "worker/refusal.h"
 
 /* Whose artifact it is: of the session when writing; when reading, what must be found. */
@@ -38,7 +37,7 @@ struct artifact_sink {
 	uint64_t size;
 	size_t fill;
 	unsigned char *buffer;
-	crypto_hash_sha256_state hash;
+	struct sha256 hash;
 };
 
 /* 0 or -1 with *r (507: no memory). */
