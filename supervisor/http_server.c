@@ -124,7 +124,9 @@ http_server_stop(struct http_server *s)
 	struct http_conn *c, *next;
 
 	s->stopping = true;
-	evconnlistener_disable(s->listener);
+	if (s->listener != NULL) /* closed, so that clients are refused and do not wait in line */
+		evconnlistener_free(s->listener);
+	s->listener = NULL;
 	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->state == HTTP_LINGER || (c->state == HTTP_HEAD && c->scan.seen == 0))
