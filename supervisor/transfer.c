@@ -29,7 +29,7 @@ struct transfer_job {
 	struct transfer_job *next, **link; /* of transfer->jobs */
 	enum transfer_direction direction;
 	int fd;
-	transfer_done *done; /* NULL: cancelled while the object store has the file */
+	transfer_done *done; /* NULL: nobody waits any more */
 	void *ctx;
 	struct transfer_result result;
 	/* over the network */
@@ -38,8 +38,20 @@ struct transfer_job {
 	/* within this machine */
 	struct object_ref object;
 	struct file_digest *digest;
+	bool with_objects; /* objects_put is under way */
 	struct event *later;
 };
+
+static void
+job_unlink(struct transfer_job *job)
+{
+	if (job->link != NULL)
+		*job->link = job->next;
+	if (job->next != NULL)
+		job->next->link = job->link;
+	job->link = NULL;
+	job->next = NULL;
+}
 
 static void
 job_free(struct transfer_job *job)
@@ -52,10 +64,19 @@ job_free(struct transfer_job *job)
 		event_free(job->later);
 	if (job->fd >= 0)
 		close(job->fd);
-	*job->link = job->next;
-	if (job->next != NULL)
-		job->next->link = job->link;
+	job_unlink(job);
 	free(job);
+}
+
+/* The object store has the file and calls back: then the job frees itself, telling nobody. */
+static bool
+job_abandon(struct transfer_job *job)
+{
+	if (!job->with_objects)
+		return false;
+	job_unlink(job);
+	job->done = NULL;
+	return true;
 }
 
 static void
@@ -125,6 +146,7 @@ on_digest(void *ctx, int error, uint64_t size, const char *hex)
 		job_finish(job);
 	} else {
 		job->fd = -1;
+		job->with_objects = true;
 		objects_put(job->transfer->stepd, &job->object, fd, on_object_put, job);
 	}
 }
@@ -232,11 +254,7 @@ transfer_begin(struct transfer *t, enum transfer_direction direction, const char
 void
 transfer_cancel(struct transfer_job *job)
 {
-	if (job == NULL)
-		return;
-	if (job->direction == TRANSFER_PUT && job->fd < 0)
-		job->done = NULL; /* the object store calls back */
-	else
+	if (job != NULL && !job_abandon(job))
 		job_free(job);
 }
 
@@ -281,7 +299,7 @@ transfer_free(struct stepd *s)
 	if (t == NULL)
 		return;
 	while (t->jobs != NULL)
-		job_free(t->jobs);
+		transfer_cancel(t->jobs);
 	transfer_loop_fini(&t->loop);
 	egress_fini(&t->egress);
 	free(t->spool);
