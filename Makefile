@@ -80,10 +80,14 @@ $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIBS)
 $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
+# A worker that fails as it is told, for tests of stepd.
+$(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libipc.a
+	@mkdir -p $(@D)
+	$(call SAY,link)$(LINK) $^ -lsodium
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
 .PHONY: unit
-unit: $(UNIT_BIN) $(GOLDEN_BIN)
+unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker
 
 # Everything that building and testing need, as Debian and Ubuntu name it.
 DEPS := gcc g++ clang clang-format libclang-rt-dev make pkg-config binutils python3 python3-pip openssl \

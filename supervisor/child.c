@@ -71,7 +71,7 @@ on_deadline(evutil_socket_t fd, short what, void *arg)
 		send_signal(c, SIGKILL);
 		return;
 	}
-	if (!c->ending) {
+	if (!c->facts.asked_to_end) {
 		c->facts.hung = true;
 		log_warning("worker %d: no answer within its deadline, ending it", (int)c->pid);
 	}

@@ -15,15 +15,20 @@
 #include "supervisor/config.h"
 #include "supervisor/objects.h"
 #include "supervisor/serve.h"
+#include "supervisor/sessions.h"
 #include "supervisor/state.h"
 #include "supervisor/stepd.h"
+#include "supervisor/transfer.h"
 
 enum { EXIT_USAGE = 2, STOP_POLL_MILLISECONDS = 50 };
 
 extern char **environ;
 
 static const struct stepd_part parts[] = {
+    {"store", store_start, NULL, store_free},
     {"objects", objects_start, NULL, objects_free},
+    {"transfer", transfer_start, NULL, transfer_free},
+    {"sessions", sessions_start, sessions_stop, sessions_free},
     {"http", serve_start, serve_stop, serve_free},
 };
 

@@ -14,6 +14,14 @@
 
 static const struct route routes[] = {
     {"GET", "/healthz", CALLER_ANYONE, BODY_NONE, NULL, api_healthz},
+    {"POST", "/v1/sessions", CALLER_TOKEN, BODY_MEMORY, NULL, api_session_open},
+    {"GET", "/v1/sessions", CALLER_TOKEN, BODY_NONE, NULL, api_sessions_list},
+    {"GET", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_get},
+    {"DELETE", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_close},
+    {"POST", "/v1/sessions/{id}/datums:render", CALLER_TOKEN, BODY_MEMORY, NULL, api_render},
+    {"POST", "/v1/sessions/{id}/batches:train", CALLER_TOKEN, BODY_MEMORY, NULL, api_train},
+    {"POST", "/v1/sessions/{id}/artifacts:save", CALLER_TOKEN, BODY_MEMORY, NULL, api_save},
+    {"POST", "/v1/sessions/{id}/samples:generate", CALLER_TOKEN, BODY_MEMORY, NULL, api_generate},
     {"POST", "/v1/objects:sign", CALLER_TOKEN, BODY_MEMORY, NULL, api_objects_sign},
     {"PUT", "/v1/objects/{id}", CALLER_SIGNED, BODY_FILE, api_object_put_begin, api_object_put},
     {"GET", "/v1/objects/{id}", CALLER_SIGNED, BODY_NONE, api_object_get_begin, api_object_get},

@@ -51,5 +51,13 @@ int routes_judge(void *arg, struct http_request *r, struct http_plan *plan);
 void routes_handle(void *arg, struct http_request *r);
 
 void api_healthz(struct stepd *s, struct http_request *r);
+void api_session_open(struct stepd *s, struct http_request *r);
+void api_sessions_list(struct stepd *s, struct http_request *r);
+void api_session_get(struct stepd *s, struct http_request *r);
+void api_session_close(struct stepd *s, struct http_request *r);
+void api_render(struct stepd *s, struct http_request *r);
+void api_train(struct stepd *s, struct http_request *r);
+void api_save(struct stepd *s, struct http_request *r);
+void api_generate(struct stepd *s, struct http_request *r);
 
 #endif

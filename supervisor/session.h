@@ -70,11 +70,11 @@ struct session_request {
 	struct session_request *next;
 	enum request_kind kind;
 	struct http_request *http;
-	int fd;			/* body or datum ids, sealed; -1 = none */
-	double learning_rate;	/* TRAIN */
-	uint8_t artifact;	/* OPEN, SAVE: enum artifact_kind, 0 = none */
-	char *url;		/* OPEN, SAVE: to move it; wiped when freed */
-	bool force;		/* CLOSE, also with steps that no upload holds */
+	int fd;		      /* body or datum ids, sealed; -1 = none */
+	double learning_rate; /* TRAIN */
+	uint8_t artifact;     /* OPEN, SAVE: enum artifact_kind, 0 = none */
+	char *url;	      /* OPEN, SAVE: to move it; wiped when freed */
+	bool force;	      /* CLOSE, also with steps that no upload holds */
 };
 
 /* An answer that waits for the worker to be gone. */
@@ -90,27 +90,27 @@ struct session {
 	enum session_state state;
 	struct session_record record;
 	char model_path[4096];
-	struct slot *slot;   /* NULL: has none */
-	struct child *child; /* NULL: has none */
-	struct session_request *current; /* under way, NULL = none */
+	struct slot *slot;		       /* NULL: has none */
+	struct child *child;		       /* NULL: has none */
+	struct session_request *current;       /* under way, NULL = none */
 	struct session_request *first, **last; /* waiting */
 	size_t waiting;
 	struct session_refusal refusal; /* CLOSING: for `current` */
-	bool opened;	  /* a client knows it; a session that is not disappears when it fails */
-	bool stopping;	  /* to give up its worker when nothing is under way */
+	bool opened;   /* a client knows it; a session that is not disappears when it fails */
+	bool stopping; /* to give up its worker when nothing is under way */
 	struct transfer_job *transfer;
-	int spool;	  /* the artifact under way, or -1 */
-	uint64_t spool_step; /* SAVING, UPLOADING: the step that the artifact holds */
+	int spool;	       /* the artifact under way, or -1 */
+	uint64_t spool_step;   /* SAVING, UPLOADING: the step that the artifact holds */
 	char spool_sha256[65]; /* as the worker says */
 	struct datum_log datums;
 };
 
 /* What came with an event; which member is set follows from it. */
 struct session_input {
-	struct message *answer;		      /* ANSWER, REFUSED */
-	const struct message_failed *failed;  /* REFUSED */
-	struct transfer_result *moved;	      /* MOVED, NOT_MOVED */
-	const struct child_death *death;      /* DIED */
+	struct message *answer;		     /* ANSWER, REFUSED */
+	const struct message_failed *failed; /* REFUSED */
+	struct transfer_result *moved;	     /* MOVED, NOT_MOVED */
+	const struct child_death *death;     /* DIED */
 	int error; /* ANSWER: set by the action to -EBADMSG if the answer does not decode */
 };
 
@@ -123,6 +123,9 @@ void session_free(struct session *s);
 void session_event(struct session *s, enum session_event event, struct session_input *input);
 const char *session_state_name(enum session_state state);
 
+/* Begins the life of a session whose settings are filled in. Consumes the request, an OPEN. The
+   session may be gone afterwards. */
+void session_open(struct session *s, struct session_request *request);
 /* Puts a request last in line, and lets the table act. Consumes it. */
 void session_post(struct session *s, struct session_request *request);
 /* A request without its url; consumes fd, also on failure. NULL: no memory. */

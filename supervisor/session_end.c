@@ -116,8 +116,8 @@ close_for_good(struct session *s)
 	sessions_release(s);
 	sessions_keep(s);
 	datum_log_fini(&s->datums);
-	log_info("session %s: closed at step %llu", s->record.id,
-	    (unsigned long long)s->record.step);
+	log_info(
+	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);
 }
 
 void

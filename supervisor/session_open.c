@@ -7,6 +7,7 @@
 #include "ipc/json_write.h"
 #include "ipc/log.h"
 #include "supervisor/config.h"
+#include "supervisor/http.h"
 #include "supervisor/session_action.h"
 #include "supervisor/sessions.h"
 #include "supervisor/stepd.h"
@@ -22,6 +23,50 @@ start_worker(struct session *s)
 	}
 	session_reply_detail(s, 503, "the worker of the session could not be started");
 	session_discard(s);
+}
+
+static void
+on_downloaded(void *ctx, struct transfer_result *result)
+{
+	struct session_input in = {.moved = result};
+	struct session *s = ctx;
+
+	s->transfer = NULL;
+	if (result->error != 0) {
+		log_warning("session %s: the download failed (HTTP %u): %s", s->record.id,
+		    result->status, result->reason);
+	}
+	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
+}
+
+/* Nobody will ever learn the id of a session whose opener has gone. */
+static void
+on_opener_gone(struct http_request *http, void *data)
+{
+	struct session_input none = {0};
+
+	(void)http;
+	session_event(data, EV_STOP, &none);
+}
+
+void
+session_open(struct session *s, struct session_request *request)
+{
+	const struct config *c = s->stepd->config;
+
+	s->current = request;
+	http_set_data(request->http, s);
+	http_on_gone(request->http, on_opener_gone);
+	if (request->url == NULL) {
+		start_worker(s);
+		return;
+	}
+	s->transfer = transfer_begin(s->stepd->transfer, TRANSFER_GET, request->url, -1,
+	    c->artifact_limit, on_downloaded, s);
+	if (s->transfer == NULL) {
+		session_reply_detail(s, 503, "stepd has no memory left for a download");
+		session_discard(s);
+	}
 }
 
 void
@@ -128,8 +173,7 @@ opening_answer(struct session *s, struct session_input *in)
 	uint8_t storage[16];
 	struct wire_put w;
 
-	if (in->answer->type != MSG_OPENED ||
-	    message_get_opened(&in->answer->body, &answer) != 0) {
+	if (in->answer->type != MSG_OPENED || message_get_opened(&in->answer->body, &answer) != 0) {
 		in->error = -EBADMSG;
 		return;
 	}
@@ -151,8 +195,7 @@ loading_answer(struct session *s, struct session_input *in)
 	struct session_record *r = &s->record;
 	struct message_loaded answer;
 
-	if (in->answer->type != MSG_LOADED ||
-	    message_get_loaded(&in->answer->body, &answer) != 0) {
+	if (in->answer->type != MSG_LOADED || message_get_loaded(&in->answer->body, &answer) != 0) {
 		in->error = -EBADMSG;
 		return;
 	}

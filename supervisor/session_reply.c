@@ -52,7 +52,8 @@ session_reply_failed(struct session *s, const struct message_failed *failed, int
 	struct blob_view view;
 
 	if (fd < 0 || blob_map(&view, fd) != 0) {
-		session_reply_detail(s, failed->status, failed->detail);
+		session_reply_detail(s, failed->status,
+		    failed->detail[0] != '\0' ? failed->detail : "the worker refused the request");
 		return;
 	}
 	http_reply_detail_json(end_current(s), failed->status, view.data, view.len);

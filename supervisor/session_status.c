@@ -51,8 +51,7 @@ session_status_write(const struct session *s, struct json_writer *w)
 	} else {
 		json_write_object(w);
 		json_put_uint(w, "step", r->saved_step);
-		json_put_string(
-		    w, "kind", r->saved_kind == ARTIFACT_STATE ? "state" : "sampling");
+		json_put_string(w, "kind", r->saved_kind == ARTIFACT_STATE ? "state" : "sampling");
 		json_put_string(w, "sha256", r->saved_sha256);
 		json_write_object_end(w);
 	}

@@ -17,8 +17,7 @@ static void
 render_begin(struct session *s)
 {
 	s->state = SESSION_RENDERING;
-	session_ask(
-	    s, MSG_RENDER, NULL, 0, s->current->fd, s->stepd->config->render_timeout);
+	session_ask(s, MSG_RENDER, NULL, 0, s->current->fd, s->stepd->config->render_timeout);
 }
 
 static void
@@ -38,8 +37,7 @@ static void
 generate_begin(struct session *s)
 {
 	s->state = SESSION_GENERATING;
-	session_ask(
-	    s, MSG_GENERATE, NULL, 0, s->current->fd, s->stepd->config->generate_timeout);
+	session_ask(s, MSG_GENERATE, NULL, 0, s->current->fd, s->stepd->config->generate_timeout);
 }
 
 static void
@@ -77,7 +75,8 @@ ready_request(struct session *s, struct session_input *in)
 	begin[s->current->kind](s);
 }
 
-/* Takes the blob out of an answer: u64 length, JSON, and the rest. fd and the lengths, or -errno. */
+/* Takes the blob out of an answer: u64 length, JSON, and the rest. fd and the lengths, or -errno.
+ */
 static int
 take_rendered(struct session *s, struct message *m, uint64_t *json_len)
 {

@@ -74,7 +74,7 @@ prune(struct stepd *s)
 		if (at->state != SESSION_CLOSED)
 			continue;
 		closed++;
-		if (oldest == NULL || at->record.changed_at < oldest->record.changed_at)
+		if (oldest == NULL || at->record.changed_at <= oldest->record.changed_at)
 			oldest = at;
 	}
 	if (closed > CLOSED_KEPT)
@@ -112,7 +112,7 @@ by_age(const void *a, const void *b)
 	const struct session *const *x = a, *const *y = b;
 
 	return ((*x)->record.opened_at > (*y)->record.opened_at) -
-	    ((*x)->record.opened_at < (*y)->record.opened_at);
+	       ((*x)->record.opened_at < (*y)->record.opened_at);
 }
 
 /* The store keeps them by id; the list goes by age. */
@@ -248,6 +248,7 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	s->record.fate = FATE_NEEDS_RESTORE;
 	s->record.opened_at = s->record.changed_at = (int64_t)time(NULL);
 	s->slot = slot;
+	prune(stepd);
 	list_add(s);
 	slots_changed(stepd);
 	return s;
@@ -261,16 +262,13 @@ sessions_release(struct session *s)
 	slot_release(s->slot);
 	s->slot = NULL;
 	slots_changed(s->stepd);
-	if (s->stepd->stopping)
-		stepd_stopped(s->stepd);
 }
 
 void
 sessions_keep(struct session *s)
 {
 	uint8_t packed[SESSION_RECORD_MAX];
-	struct store_write write = {
-	    STORE_SESSIONS, s->record.id, strlen(s->record.id), packed, 0};
+	struct store_write write = {STORE_SESSIONS, s->record.id, strlen(s->record.id), packed, 0};
 	long len;
 
 	s->record.changed_at = (int64_t)time(NULL);
@@ -278,8 +276,6 @@ sessions_keep(struct session *s)
 	write.len = len < 0 ? 0 : (size_t)len;
 	if (len < 0 || store_commit(s->stepd->store, &write, 1, NULL, NULL) != 0)
 		log_error("session %s: its record could not be kept", s->record.id);
-	if (s->record.fate == FATE_CLOSED)
-		prune(s->stepd);
 }
 
 void

@@ -1,0 +1,290 @@
+/* Worker processes: what they get, and every way in which they end. */
+#include <dirent.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "ipc/wire.h"
+#include "supervisor/child.h"
+#include "tests/unit/test.h"
+
+static struct event_base *base;
+static char folder[64], program[128];
+
+struct watch {
+	struct child *child;
+	int ready, answers, died;
+	enum message_type type, ask; /* sent when it is ready; 0 = nothing */
+	bool end_when_ready;
+	struct child_death death;
+	char words[600];
+};
+
+static void
+on_ready(void *ctx, const struct message_ready *ready)
+{
+	struct watch *w = ctx;
+
+	w->ready++;
+	CHECK_STR(ready->device, "cpu");
+	if (w->ask != 0)
+		CHECK(child_send(w->child, w->ask, NULL, 0, -1, 1) == 0);
+	if (w->end_when_ready)
+		child_end(w->child);
+}
+
+static int
+on_answer(void *ctx, struct message *m)
+{
+	struct watch *w = ctx;
+
+	w->answers++;
+	w->type = m->type;
+	return 0;
+}
+
+static void
+on_died(void *ctx, const struct child_death *death)
+{
+	struct watch *w = ctx;
+
+	w->died++;
+	w->death = *death;
+	snprintf(w->words, sizeof(w->words), "%s", death->words);
+	event_base_loopbreak(base);
+}
+
+/* A program that runs `line` of shell, the channel's arguments being "$@". */
+static void
+write_program(const char *line)
+{
+	FILE *file = fopen(program, "w");
+
+	fprintf(file, "#!/bin/sh\n%s\n", line);
+	fclose(file);
+	chmod(program, 0700);
+}
+
+static struct watch
+run_program(const char *line, enum message_type ask)
+{
+	static const struct child_events events = {on_ready, on_answer, on_died};
+	struct child_options options = {program, 2, 1};
+	static struct watch w;
+
+	memset(&w, 0, sizeof(w));
+	w.ask = ask;
+	w.end_when_ready = ask == 0;
+	write_program(line);
+	CHECK(child_start(&w.child, base, &options, &events, &w) == 0);
+	if (w.child != NULL)
+		event_base_dispatch(base);
+	CHECK(w.died == 1);
+	return w;
+}
+
+/* The fault worker with one fault. */
+static struct watch
+run_fault(const char *fault, enum message_type ask)
+{
+	char line[512], self[256];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	snprintf(line, sizeof(line), "exec %s/fault-worker %s \"$@\"", self, fault);
+	return run_program(line, ask);
+}
+
+TEST(it_ends_as_asked)
+{
+	struct watch w = run_fault("", 0);
+
+	CHECK(w.ready == 1 && w.answers == 0);
+	CHECK(w.death.class == CHILD_CLEAN && w.death.exit_status == 0 && w.death.signal == -1);
+}
+
+TEST(every_end_has_its_class)
+{
+	static const struct {
+		const char *fault;
+		enum child_class class;
+		int signal, status;
+	} ends[] = {
+	    {"GENERATE:1:kill", CHILD_KILLED, SIGKILL, -1},
+	    {"GENERATE:1:crash", CHILD_SIGNAL, SIGSEGV, -1},
+	    {"GENERATE:1:sandbox", CHILD_SANDBOX, SIGSYS, -1},
+	    {"GENERATE:1:exit", CHILD_EXITED, -1, 3},
+	    {"GENERATE:1:clean", CHILD_EXITED, -1, 0},
+	    {"GENERATE:1:words", CHILD_DEVICE_OOM, -1, 1},
+	    {"GENERATE:1:hang", CHILD_HANG, SIGTERM, -1},
+	    {"GENERATE:1:stubborn", CHILD_HANG, SIGKILL, -1},
+	    {"GENERATE:1:garbage", CHILD_BAD_FRAME, SIGTERM, -1},
+	    {"GENERATE:1:number", CHILD_BAD_FRAME, SIGTERM, -1},
+	    {"GENERATE:1:twice", CHILD_BAD_FRAME, SIGTERM, -1},
+	    {"GENERATE:1:close", CHILD_HANG, SIGTERM, -1},
+	    {"READY:1:exit", CHILD_START_FAILED, -1, 3},
+	    {"READY:1:hang", CHILD_HANG, SIGTERM, -1},
+	    {"READY:1:protocol", CHILD_BAD_FRAME, SIGTERM, -1},
+	    {"READY:1:twice", CHILD_BAD_FRAME, SIGTERM, -1},
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+		struct watch w = run_fault(ends[i].fault, MSG_GENERATE);
+
+		CHECK_MSG(w.death.class == ends[i].class, "%s: %s", ends[i].fault,
+		    child_class_name(w.death.class));
+		CHECK_MSG(w.death.signal == ends[i].signal, "%s: signal %d", ends[i].fault,
+		    w.death.signal);
+		CHECK_MSG(w.death.exit_status == ends[i].status, "%s: status %d", ends[i].fault,
+		    w.death.exit_status);
+		if (ends[i].class == CHILD_DEVICE_OOM)
+			CHECK_STR(w.words, "no memory for 4 GiB of activations");
+	}
+}
+
+/* The answer is read although the worker is gone by then. */
+TEST(a_last_answer_counts)
+{
+	struct watch w = run_fault("GENERATE:1:last", MSG_GENERATE);
+
+	CHECK(w.answers == 1 && w.type == MSG_GENERATED);
+	CHECK(w.death.class == CHILD_EXITED);
+}
+
+TEST(nothing_leaks_into_it)
+{
+	char line[1024];
+	struct watch w;
+
+	setenv("TRAINER_TOKEN", "a-secret-of-the-supervisor", 1);
+	setenv("AWS_SECRET_ACCESS_KEY", "another", 1);
+	setenv("OMP_NUM_THREADS", "3", 1);
+	/* The shell tells by its exit status what it sees: 2 descriptors more are the shell's own
+	   (the script, and the folder that ls reads). */
+	snprintf(line, sizeof(line),
+	    "env | grep -q -e secret -e SECRET -e '^HOME=' && exit 11\n"
+	    "[ \"$OMP_NUM_THREADS\" = 3 ] || exit 12\n"
+	    "[ \"$*\" = '--channel 3' ] || exit 13\n"
+	    "[ \"$(readlink /proc/$$/fd/0)\" = /dev/null ] || exit 14\n"
+	    "case $(readlink /proc/$$/fd/3) in socket:*) ;; *) exit 15 ;; esac\n"
+	    "for fd in /proc/$$/fd/*; do case ${fd##*/} in 0|1|2|3|10|255) ;; *) exit 16 ;; esac; "
+	    "done\n"
+	    "grep -q 'NoNewPrivs:.1' /proc/$$/status || exit 17\n"
+	    "[ \"$(ps -o pgid= -p $$ | tr -d ' ')\" = $$ ] || exit 18\n"
+	    "exit 42");
+	w = run_program(line, MSG_GENERATE);
+	CHECK_MSG(w.death.exit_status == 42, "%d", w.death.exit_status);
+	CHECK(w.death.class == CHILD_START_FAILED);
+}
+
+TEST(what_does_not_start_is_an_error)
+{
+	static const struct child_events events = {on_ready, on_answer, on_died};
+	struct child_options options = {"/nonexistent/worker", 2, 1};
+	struct child *c;
+
+	CHECK(child_start(&c, base, &options, &events, NULL) == -ENOENT);
+	CHECK(c == NULL);
+	options.program = "/etc/passwd";
+	CHECK(child_start(&c, base, &options, &events, NULL) == -EACCES);
+}
+
+TEST(its_children_go_with_it)
+{
+	struct watch w = run_program("sleep 1000 & echo $! > $0.pid; exit 5", MSG_GENERATE);
+	char path[160];
+	int pid = 0;
+	FILE *file;
+
+	CHECK(w.death.exit_status == 5);
+	snprintf(path, sizeof(path), "%s.pid", program);
+	file = fopen(path, "r");
+	CHECK(file != NULL && fscanf(file, "%d", &pid) == 1);
+	fclose(file);
+	for (int i = 0; i < 100 && kill(pid, 0) == 0; i++) {
+		snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+		file = fopen(path, "r");
+		/* Gone, or a zombie that nobody has reaped. */
+		if (file == NULL || fscanf(file, "%*d %*s %*[Z]") == EOF)
+			break;
+		fclose(file);
+		usleep(10000);
+	}
+	unlink(path);
+}
+
+static void
+write_file(const char *path, const char *text)
+{
+	char full[256], *slash;
+	FILE *file;
+
+	snprintf(full, sizeof(full), "%s/%s", folder, path);
+	for (slash = strchr(full + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		mkdir(full, 0700);
+		*slash = '/';
+	}
+	file = fopen(full, "w");
+	fputs(text, file);
+	fclose(file);
+}
+
+TEST(out_of_memory_kills_are_counted)
+{
+	write_file("proc/vmstat", "nr_free_pages 5\noom_kill 4\n");
+	CHECK(child_oom_kills(folder) == 4);
+	write_file("proc/self/cgroup", "7:memory:/job\n3:cpu,cpuacct:/job\n");
+	write_file("sys/fs/cgroup/memory/job/memory.oom_control",
+	    "oom_kill_disable 0\nunder_oom 0\noom_kill 6\n");
+	CHECK(child_oom_kills(folder) == 6);
+	write_file("proc/self/cgroup", "0::/stepd.service\n");
+	write_file("sys/fs/cgroup/stepd.service/memory.events", "low 0\noom 9\noom_kill 8\n");
+	CHECK(child_oom_kills(folder) == 8);
+	CHECK(child_oom_kills("/nonexistent") == -ENOENT);
+}
+
+TEST(memory_kills_are_told_from_others)
+{
+	struct child_facts f = {
+	    .code = CLD_KILLED, .status = SIGKILL, .was_ready = true, .last_class = ""};
+
+	CHECK(child_classify(&f) == CHILD_KILLED);
+	f.oom_killed = true;
+	CHECK(child_classify(&f) == CHILD_HOST_OOM);
+	f.asked_to_end = true;
+	CHECK(child_classify(&f) == CHILD_HOST_OOM);
+	f.oom_killed = false;
+	CHECK(child_classify(&f) == CHILD_CLEAN);
+	f.status = SIGSEGV;
+	CHECK(child_classify(&f) == CHILD_SIGNAL);
+	f.last_class = "device_lost";
+	CHECK(child_classify(&f) == CHILD_DEVICE_LOST);
+	f.last_class = "clean"; /* nothing that a worker may say of itself */
+	CHECK(child_classify(&f) == CHILD_SIGNAL);
+}
+
+int
+main(int argc, char **argv)
+{
+	static const struct test_case cases[] = {TEST_CASE(it_ends_as_asked),
+	    TEST_CASE(every_end_has_its_class), TEST_CASE(a_last_answer_counts),
+	    TEST_CASE(nothing_leaks_into_it), TEST_CASE(what_does_not_start_is_an_error),
+	    TEST_CASE(its_children_go_with_it), TEST_CASE(out_of_memory_kills_are_counted),
+	    TEST_CASE(memory_kills_are_told_from_others), {NULL, NULL}};
+	char command[128];
+	int rc;
+
+	snprintf(folder, sizeof(folder), "/tmp/test_child.XXXXXX");
+	if (mkdtemp(folder) == NULL)
+		return 1;
+	snprintf(program, sizeof(program), "%s/worker", folder);
+	base = event_base_new();
+	rc = test_main(cases, argc, argv);
+	event_base_free(base);
+	snprintf(command, sizeof(command), "rm -rf %s", folder);
+	return system(command) != 0 ? 1 : rc;
+}
