@@ -1,0 +1,244 @@
+#include "tests/unit/trainer_fixture.h"
+#include "worker/train/evaluate.h"
+#include "worker/train/generate.h"
+
+/* The loss at param, without a lasting step: dropout masks are those of step 0. */
+static double
+loss_at(struct fixture *f, const float *param)
+{
+	struct refusal r;
+
+	trainer_set(f->t, param, NULL, NULL, &r);
+	trainer_set_step_count(f->t, 0);
+	return step(f, 1e-30).loss;
+}
+
+/* Each tensor's gradient against the slope of the loss along a random direction in that tensor. */
+static void
+check_slopes(const struct trainer_options *o)
+{
+	const double h = 4e-3;
+	struct fixture f;
+	struct refusal r;
+	float *param, *moved, *grad;
+
+	setup(&f, OP_F32, o);
+	param = random_adapter(&f);
+	const struct adapter *a = trainer_adapter(f.t);
+	moved = malloc(a->size * sizeof(*moved));
+	grad = malloc(a->size * sizeof(*grad));
+	loss_at(&f, param);
+	CHECK(trainer_get_gradient(f.t, grad, &r) == 0);
+	for (size_t i = 0; i < a->count; i++) {
+		const size_t from = a->tensors[i].offset;
+		const size_t n = a->tensors[i].rows * a->tensors[i].cols;
+		double product = 0, slope, norm = 0, at[2];
+
+		for (int side = 0; side < 2; side++) {
+			uint64_t random = 100 + i;
+
+			memcpy(moved, param, a->size * sizeof(*moved));
+			product = norm = 0;
+			for (size_t j = from; j < from + n; j++) {
+				const double u = tiny_uniform(&random);
+
+				moved[j] += (float)((side == 0 ? h : -h) * u);
+				product += u * grad[j];
+				norm += (double)grad[j] * grad[j];
+			}
+			at[side] = loss_at(&f, moved);
+		}
+		slope = (at[0] - at[1]) / (2 * h);
+		/* the product's own size is about the gradient's norm / sqrt(3) */
+		CHECK_MSG(fabs(product - slope) < 2e-3 * sqrt(norm) + 2e-6, "%s: %g, slope %g",
+		    a->tensors[i].key, product, slope);
+		CHECK(norm > 0);
+	}
+	free(param);
+	free(moved);
+	free(grad);
+	teardown(&f);
+}
+
+TEST(gradient_is_the_slope)
+{
+	check_slopes(&plain);
+}
+
+TEST(gradient_is_the_slope_with_dropout)
+{
+	struct trainer_options o = plain;
+
+	o.dropout = 0.3;
+	check_slopes(&o);
+}
+
+TEST(gradient_is_the_slope_of_named_targets)
+{
+	struct trainer_options o = plain;
+
+	o.target_modules = "layers.1.self_attn.k_proj,layers.1.mlp.gate_proj";
+	check_slopes(&o);
+}
+
+/* One datum at a time or all at once: the same loss and gradient, up to the order of sums. */
+static void
+check_split(enum op_dtype compute, double dropout, double limit)
+{
+	struct trainer_options o = plain;
+	struct trainer_result whole, split;
+	struct refusal r;
+	struct fixture f;
+	float *param, *grad[2];
+	size_t n;
+
+	o.dropout = dropout;
+	setup(&f, compute, &o);
+	param = random_adapter(&f);
+	n = trainer_adapter(f.t)->size;
+	grad[0] = malloc(n * sizeof(float));
+	grad[1] = malloc(n * sizeof(float));
+	whole = step(&f, 1e-3);
+	CHECK(trainer_get_gradient(f.t, grad[0], &r) == 0);
+	trainer_free(f.t);
+	o.activation_bytes = 1;
+	open_trainer(&f, &o);
+	trainer_set(f.t, param, NULL, NULL, &r);
+	split = step(&f, 1e-3);
+	CHECK(trainer_get_gradient(f.t, grad[1], &r) == 0);
+	CHECK_MSG(fabs(whole.loss - split.loss) < limit * whole.loss, "%.9g %.9g", whole.loss,
+	    split.loss);
+	CHECK_MSG(distance(grad[1], grad[0], n) < limit, "%g", distance(grad[1], grad[0], n));
+	CHECK(whole.input_tokens == 7 + 19 + 1 + 12 && split.input_tokens == whole.input_tokens);
+	CHECK(whole.supervised_tokens == 3 + 19 + 1 + 3);
+	CHECK(split.supervised_tokens == whole.supervised_tokens);
+	free(param);
+	free(grad[0]);
+	free(grad[1]);
+	teardown(&f);
+}
+
+TEST(split_into_micro_batches)
+{
+	check_split(OP_F32, 0, 2e-6);
+	check_split(OP_F32, 0.4, 2e-6);
+	check_split(OP_BF16, 0, 2e-2);
+}
+
+/* The mean over 2 + 18 + 0 + 3 rows is the mean that the scores give; packed is as alone. */
+TEST(loss_is_the_mean_of_scores)
+{
+	double together[DATUMS], alone, logp[3 + 18 + 3], sum = 0, single = 0;
+	struct refusal r;
+	struct fixture f;
+
+	setup(&f, OP_F32, &plain);
+	free(random_adapter(&f));
+	CHECK(trainer_evaluate(f.t, f.list, DATUMS, true, together, logp, &r) == 0);
+	for (size_t i = 0; i < DATUMS; i++) {
+		CHECK(trainer_evaluate(f.t, &f.list[i], 1, true, &alone, NULL, &r) == 0);
+		CHECK_MSG(fabs(alone - together[i]) <= 1e-6 * fabs(alone), "%.9g %.9g", alone,
+		    together[i]);
+		sum += together[i];
+	}
+	for (size_t i = 0; i < 3 + 18 + 3; i++)
+		single += logp[i];
+	CHECK(together[2] == 0 && fabs(single - sum) < 1e-12 * fabs(sum));
+	CHECK(fabs(step(&f, 1e-3).loss + sum / (3 + 18 + 3)) < 1e-6);
+	teardown(&f);
+}
+
+/* log p from the logits, in double, is what the scores say; the adapter can be off. */
+TEST(scores_are_those_of_the_logits)
+{
+	const size_t V = tiny_default.vocabulary;
+	struct refusal r;
+	struct fixture f;
+	float *logits;
+
+	setup(&f, OP_F32, &plain);
+	free(random_adapter(&f));
+	logits = malloc(LONGEST * V * sizeof(*logits));
+	for (int on = 0; on < 2; on++) {
+		double sum = 0, score;
+
+		CHECK(trainer_logits(f.t, f.ids[1], LONGEST, on, logits, &r) == 0);
+		for (size_t t = 1; t < LONGEST; t++) {
+			const float *row = logits + (t - 1) * V;
+			double total = 0;
+
+			for (size_t v = 0; v < V; v++)
+				total += exp(row[v]);
+			sum += row[f.ids[1][t]] - log(total);
+		}
+		CHECK(trainer_evaluate(f.t, &f.list[1], 1, on, &score, NULL, &r) == 0);
+		CHECK_MSG(fabs(sum - score) < 1e-5, "%.9g %.9g", sum, score);
+	}
+	free(logits);
+	teardown(&f);
+}
+
+/* Over the cache the text is the one that whole passes give. */
+TEST(generation_is_greedy)
+{
+	enum { NEW = 20 };
+	const size_t V = tiny_default.vocabulary;
+	struct generate_options o = {.maximum = NEW, .adapter = true};
+	int32_t text[LONGEST + NEW], out[NEW];
+	struct refusal r = {0};
+	struct fixture f;
+	size_t count = 0;
+	float *logits;
+
+	setup(&f, OP_F32, &plain);
+	free(random_adapter(&f));
+	logits = malloc((LONGEST + NEW) * V * sizeof(*logits));
+	memcpy(text, f.ids[1], sizeof(f.ids[1]));
+	CHECK_MSG(trainer_generate(f.t, text, LONGEST, &o, out, &count, &r) == 0, "%s", r.text);
+	CHECK(count == NEW);
+	for (size_t i = 0; i < NEW; i++) {
+		const float *row = logits + (LONGEST + i - 1) * V;
+		size_t best = 0;
+
+		CHECK(trainer_logits(f.t, text, LONGEST + i, true, logits, &r) == 0);
+		for (size_t v = 1; v < V; v++)
+			best = row[v] > row[best] ? v : best;
+		CHECK_MSG(out[i] == (int32_t)best, "%zu: %d, not %zu", i, out[i], best);
+		text[LONGEST + i] = (int32_t)best;
+	}
+	o.stop = &out[3];
+	o.stop_count = 1;
+	CHECK(trainer_generate(f.t, text, LONGEST, &o, out, &count, &r) == 0 && count <= 4);
+	o.maximum = 200;
+	CHECK(trainer_generate(f.t, text, LONGEST, &o, out, &count, &r) == -1 && r.status == 422);
+	free(logits);
+	teardown(&f);
+}
+
+/* bfloat16 operands: near float32, finite, and it learns. */
+TEST(bfloat16)
+{
+	double f32[DATUMS], bf16[DATUMS], first, last = 0;
+	struct refusal r;
+	struct fixture f;
+
+	setup(&f, OP_F32, &plain);
+	free(random_adapter(&f));
+	CHECK(trainer_evaluate(f.t, f.list, DATUMS, true, f32, NULL, &r) == 0);
+	teardown(&f);
+	setup(&f, OP_BF16, &plain);
+	free(random_adapter(&f));
+	CHECK(trainer_evaluate(f.t, f.list, DATUMS, true, bf16, NULL, &r) == 0);
+	for (size_t i = 0; i < DATUMS; i++)
+		CHECK_MSG(fabs(bf16[i] - f32[i]) <= 0.02 * fabs(f32[i]), "%g %g", bf16[i], f32[i]);
+	first = step(&f, 1e-2).loss;
+	for (int i = 0; i < 20; i++)
+		last = step(&f, 1e-2).loss;
+	CHECK_MSG(last < first - 1, "%g %g", first, last);
+	teardown(&f);
+}
+
+TEST_MAIN(TEST_CASE(gradient_is_the_slope), TEST_CASE(gradient_is_the_slope_with_dropout),
+    TEST_CASE(gradient_is_the_slope_of_named_targets), TEST_CASE(split_into_micro_batches),
+    TEST_CASE(loss_is_the_mean_of_scores), TEST_CASE(scores_are_those_of_the_logits),
+    TEST_CASE(generation_is_greedy), TEST_CASE(bfloat16))
