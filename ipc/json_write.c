@@ -163,12 +163,18 @@ append_string(struct json_writer *w, const char *s, size_t len)
 }
 
 void
-json_write_key(struct json_writer *w, const char *key)
+json_write_key_n(struct json_writer *w, const char *key, size_t len)
 {
 	begin_value(w);
-	append_string(w, key, strlen(key));
+	append_string(w, key, len);
 	append(w, ":", 1);
 	w->comma = false;
+}
+
+void
+json_write_key(struct json_writer *w, const char *key)
+{
+	json_write_key_n(w, key, strlen(key));
 }
 
 void
@@ -273,7 +279,9 @@ json_write_value(struct json_writer *w, struct json value)
 	case JSON_OBJECT:
 		json_write_object(w);
 		json_foreach (item, value) {
-			json_write_key(w, json_key(item, NULL));
+			const char *key = json_key(item, &len);
+
+			json_write_key_n(w, key, len);
 			json_write_value(w, item);
 		}
 		json_write_object_end(w);

@@ -31,6 +31,7 @@ void json_write_object_end(struct json_writer *w); /* } */
 void json_write_array(struct json_writer *w);	   /* [ */
 void json_write_array_end(struct json_writer *w);  /* ] */
 void json_write_key(struct json_writer *w, const char *key);
+void json_write_key_n(struct json_writer *w, const char *key, size_t len);
 /* UTF-8 in, UTF-8 out; ill-formed bytes become U+FFFD; control characters are escaped. */
 void json_write_string(struct json_writer *w, const char *text);
 void json_write_string_n(struct json_writer *w, const char *text, size_t len);
