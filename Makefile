@@ -39,6 +39,7 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 GOLDEN_SRC := $(wildcard tests/golden/golden_*.c)
 GOLDEN_BIN := $(patsubst tests/golden/%.c,$(BUILD)/tests/%,$(GOLDEN_SRC))
+BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/bench_*.c))
 
 .PHONY: all
 all: $(if $(wildcard supervisor/main.c),$(BUILD)/stepd) $(if $(wildcard worker/main.c),$(BUILD)/stepd-worker) \
@@ -74,12 +75,16 @@ $(BUILD)/%.o: %.c
 
 # A unit test links everything; what it does not name stays out.
 TEST_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libctl.a $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
-$(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIBS)
+# Static patterns: implicit rules for tests/% would be searched for tests/unit/x.o too, and so on.
+$(UNIT_BIN): $(BUILD)/tests/%: $(BUILD)/tests/unit/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
-$(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
+$(GOLDEN_BIN): $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
+$(BENCH_BIN): $(BUILD)/tests/%: $(BUILD)/tests/bench/%.o $(BUILD)/libkernels.a
+	@mkdir -p $(@D)
+	$(call SAY,link)$(LINK) $^ -ldnnl -lgomp -lm
 # A worker that fails as it is told, for tests of stepd.
 $(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libipc.a
 	@mkdir -p $(@D)
@@ -137,7 +142,7 @@ SECONDS ?= 60
 FUZZ := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-unknown-pragmas
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libworker.a $(BUILD)/libipc.a
-$(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_LIBS)
+$(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC)): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_LIBS)
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) -fsanitize=fuzzer $^ $(SUPERVISOR_LIBS) $(filter-out -lgomp,$(WORKER_LIBS))
 .PHONY: fuzz fuzz-targets
