@@ -1,6 +1,6 @@
 /*
- * Any bytes on a connection, in pieces of the first byte's size: the answers are well formed, bodies
- * are what was sent, and nothing is left when the client has gone.
+ * Any bytes on a connection, in pieces of the first byte's size: the answers are well formed,
+ * bodies are what was sent, and nothing is left when the client has gone.
  */
 #include <signal.h>
 #include <stdint.h>
@@ -103,7 +103,8 @@ read_answers(int fd, char *answers, size_t len)
 {
 	ssize_t n;
 
-	while (len < ANSWERS_MAX && (n = recv(fd, answers + len, ANSWERS_MAX - len, MSG_DONTWAIT)) > 0)
+	while (
+	    len < ANSWERS_MAX && (n = recv(fd, answers + len, ANSWERS_MAX - len, MSG_DONTWAIT)) > 0)
 		len += (size_t)n;
 	return len;
 }
