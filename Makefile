@@ -24,8 +24,10 @@ CFLAGS_ALL = $(CSTD) $(WARN) $(OPT) -DSTEPD_VERSION='"$(VERSION)"' $(CFLAGS_EXTR
 OPENMP ?= -fopenmp
 KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math
 
-SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb
-WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium -lgomp -lm
+SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb -lm
+# The run time that the compiler's OpenMP calls: gcc's, or clang's by its own driver.
+OPENMP_LIB := $(if $(findstring clang,$(CC)),-fopenmp,-lgomp)
+WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium $(OPENMP_LIB) -lm
 CTL_LIBS := -lcurl -lsodium -lm
 
 sources = $(sort $(wildcard $(addsuffix /*.c,$(1))))
@@ -95,7 +97,7 @@ $(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libipc.
 unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker
 
 # Everything that building and testing need, as Debian and Ubuntu name it.
-DEPS := gcc g++ clang clang-format libclang-rt-dev make pkg-config binutils python3 python3-pip openssl \
+DEPS := gcc g++ clang clang-format libclang-rt-dev libomp-dev make pkg-config binutils python3 python3-pip openssl \
 	ca-certificates procps curl libevent-dev libhttp-parser-dev libcurl4-openssl-dev libssl-dev \
 	libsodium-dev liblmdb-dev libdnnl-dev libpcre2-dev libutf8proc-dev libisal-dev
 
@@ -144,7 +146,7 @@ FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 FUZZ_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libworker.a $(BUILD)/libipc.a
 $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC)): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_LIBS)
 	@mkdir -p $(@D)
-	$(call SAY,link)$(LINK) -fsanitize=fuzzer $^ $(SUPERVISOR_LIBS) $(filter-out -lgomp,$(WORKER_LIBS))
+	$(call SAY,link)$(LINK) -fsanitize=fuzzer $^ $(SUPERVISOR_LIBS) $(filter-out $(OPENMP_LIB),$(WORKER_LIBS))
 .PHONY: fuzz fuzz-targets
 fuzz-targets: $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 fuzz:
