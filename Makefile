@@ -22,7 +22,8 @@ OPT := -O2 -g -fno-omit-frame-pointer -fstack-protector-strong
 CFLAGS_ALL = $(CSTD) $(WARN) $(OPT) -DSTEPD_VERSION='"$(VERSION)"' $(CFLAGS_EXTRA)
 # The maths may use what this processor has; MARCH= builds for any x86-64.
 OPENMP ?= -fopenmp
-KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math
+KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math \
+	-Wno-pass-failed
 
 SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb -lm
 # The run time that the compiler's OpenMP calls: gcc's, or clang's by its own driver.

@@ -29,14 +29,14 @@ field_of(struct config *c, const struct setting *s)
 }
 
 static const char *
-env_get(char *const *environ, const char *name)
+env_get(char *const *env, const char *name)
 {
 	size_t len = strlen(name);
 
-	for (; *environ != NULL; environ++)
-		if (strncmp(*environ, name, len) == 0 && (*environ)[len] == '=')
+	for (; *env != NULL; env++)
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
 			/* an empty value is how an environment file leaves one out */
-			return (*environ)[len + 1] != '\0' ? *environ + len + 1 : NULL;
+			return (*env)[len + 1] != '\0' ? *env + len + 1 : NULL;
 	return NULL;
 }
 
@@ -178,9 +178,9 @@ set_field(struct config *c, const struct setting *s, const char *text, char *err
 }
 
 static int
-read_setting(struct config *c, const struct setting *s, char *const *environ, char *error)
+read_setting(struct config *c, const struct setting *s, char *const *env, char *error)
 {
-	const char *text = env_get(environ, s->name);
+	const char *text = env_get(env, s->name);
 	char reason[256] = "", *secret = NULL;
 	int rc;
 
@@ -188,8 +188,8 @@ read_setting(struct config *c, const struct setting *s, char *const *environ, ch
 		char name[64];
 
 		snprintf(name, sizeof(name), "%s_FILE", s->name);
-		if (config_secret(&secret, s->name, text, env_get(environ, name),
-			env_get(environ, "CREDENTIALS_DIRECTORY"), reason) != 0)
+		if (config_secret(&secret, s->name, text, env_get(env, name),
+			env_get(env, "CREDENTIALS_DIRECTORY"), reason) != 0)
 			return fault(error, "%s", reason);
 		text = secret;
 	}
@@ -204,30 +204,30 @@ read_setting(struct config *c, const struct setting *s, char *const *environ, ch
 
 /* A STEPD_ name that no row has is a typo. */
 static int
-check_names(char *const *environ, char *error)
+check_names(char *const *env, char *error)
 {
 	int rc = 0;
 
-	for (; *environ != NULL; environ++) {
-		size_t len = strcspn(*environ, "=");
+	for (; *env != NULL; env++) {
+		size_t len = strcspn(*env, "=");
 		bool known = false;
 
-		if (strncmp(*environ, "STEPD_", 6) != 0)
+		if (strncmp(*env, "STEPD_", 6) != 0)
 			continue;
 		for (const struct setting *s = settings; s->name != NULL; s++)
-			known |= strlen(s->name) == len && strncmp(s->name, *environ, len) == 0;
+			known |= strlen(s->name) == len && strncmp(s->name, *env, len) == 0;
 		if (!known)
 			rc = fault(error, "%.*s is not a setting of stepd (see stepd --help)",
-			    len < 64 ? (int)len : 64, *environ);
+			    len < 64 ? (int)len : 64, *env);
 	}
 	return rc;
 }
 
 /* $<name>/<rest>, or with that unset $HOME/<home>/<rest>. NULL without a home. */
 static char *
-home_path(char *const *environ, const char *name, const char *home, const char *rest)
+home_path(char *const *env, const char *name, const char *home, const char *rest)
 {
-	const char *top = env_get(environ, name), *dir = env_get(environ, "HOME");
+	const char *top = env_get(env, name), *dir = env_get(env, "HOME");
 	char *out = NULL;
 
 	if (top != NULL && *top == '/')
@@ -252,18 +252,18 @@ beside_executable(const char *name)
 
 /* Defaults that depend on where and as whom stepd runs. */
 static int
-fill_in(struct config *c, char *const *environ, char *error)
+fill_in(struct config *c, char *const *env, char *error)
 {
-	const char *state = env_get(environ, "STATE_DIRECTORY");
+	const char *state = env_get(env, "STATE_DIRECTORY");
 
 	if (c->state_dir == NULL && state != NULL) /* systemd: a list, ours comes first */
 		c->state_dir = strndup(state, strcspn(state, ":"));
 	if (c->state_dir == NULL)
-		c->state_dir = home_path(environ, "XDG_STATE_HOME", ".local/state", "stepd");
+		c->state_dir = home_path(env, "XDG_STATE_HOME", ".local/state", "stepd");
 	if (c->state_dir == NULL)
 		return fault(error, "STEPD_STATE_DIR is not set, and there is no home folder");
 	if (c->hf_home == NULL)
-		c->hf_home = home_path(environ, "XDG_CACHE_HOME", ".cache", "huggingface");
+		c->hf_home = home_path(env, "XDG_CACHE_HOME", ".cache", "huggingface");
 	if (c->worker == NULL)
 		c->worker = beside_executable("stepd-worker");
 	if (c->worker == NULL)
@@ -295,18 +295,18 @@ check_together(const struct config *c, char *error)
 }
 
 int
-config_load(struct config *c, char *const *environ, char error[CONFIG_ERROR_MAX])
+config_load(struct config *c, char *const *env, char error[CONFIG_ERROR_MAX])
 {
 	int rc;
 
 	memset(c, 0, sizeof(*c));
 	*error = '\0';
-	rc = check_names(environ, error);
+	rc = check_names(env, error);
 	for (const struct setting *s = settings; s->name != NULL; s++)
-		if (read_setting(c, s, environ, error) != 0)
+		if (read_setting(c, s, env, error) != 0)
 			rc = -EINVAL;
 	if (rc == 0)
-		rc = fill_in(c, environ, error);
+		rc = fill_in(c, env, error);
 	return rc == 0 ? check_together(c, error) : rc;
 }
 
@@ -327,10 +327,10 @@ config_fini(struct config *c)
 }
 
 const char *
-config_without_effect(char *const *environ, size_t n)
+config_without_effect(char *const *env, size_t n)
 {
 	for (size_t i = 0; without_effect[i] != NULL; i++)
-		if (env_get(environ, without_effect[i]) != NULL && n-- == 0)
+		if (env_get(env, without_effect[i]) != NULL && n-- == 0)
 			return without_effect[i];
 	return NULL;
 }

@@ -26,12 +26,12 @@ struct config {
 
 enum { CONFIG_ERROR_MAX = 1024 };
 
-/* Reads and checks all settings from environ (NULL-terminated NAME=value strings), and secrets from
+/* Reads and checks all settings from env (NULL-terminated NAME=value strings), and secrets from
    the files it names. 0, or -EINVAL with a sentence per fault, each a line, in error; values of
    secrets are never in it. config_fini in every case. */
-int config_load(struct config *c, char *const *environ, char error[CONFIG_ERROR_MAX]);
+int config_load(struct config *c, char *const *env, char error[CONFIG_ERROR_MAX]);
 /* Names that other trainers know, which are set and have no effect here yet: the n-th, or NULL. */
-const char *config_without_effect(char *const *environ, size_t n);
+const char *config_without_effect(char *const *env, size_t n);
 /* Wipes the secrets and frees; a zeroed struct is allowed. */
 void config_fini(struct config *c);
 

@@ -84,8 +84,9 @@ on_event(struct bufferevent *bev, short what, void *arg)
 
 	if ((what & BEV_EVENT_CONNECTED) != 0)
 		return;
-	/* a plain connection can be closed one way and still take its answer */
-	if ((what & BEV_EVENT_EOF) == 0 || tls || c->eof) {
+	/* a plain connection can be closed one way and still take its answer; what happened since the
+	   last call comes together */
+	if ((what & (BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0 || tls || c->eof) {
 		http_conn_free(c);
 		return;
 	}

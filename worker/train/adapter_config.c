@@ -15,7 +15,8 @@ module_path(const struct adapter_tensor *t, size_t *len)
 	size_t all = strlen(t->key), prefix = sizeof(key_prefix) - 1, suffix = sizeof(a_suffix) - 1;
 
 	*len = 0;
-	if (all > prefix + suffix && strcmp(t->key + all - suffix, a_suffix) == 0)
+	if (all > prefix + suffix && strncmp(t->key, key_prefix, prefix) == 0 &&
+	    strcmp(t->key + all - suffix, a_suffix) == 0)
 		*len = all - prefix - suffix;
 	return t->key + prefix;
 }

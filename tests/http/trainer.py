@@ -1,0 +1,105 @@
+"""A stepd with the fault worker and a model that only has a name, and the calls of the contract."""
+import json
+import os
+import shutil
+import stat
+import tempfile
+import threading
+
+from daemon import BEARER, BUILD, Stepd
+
+FAULT_WORKER = os.path.abspath(os.path.join(BUILD, "tests", "fault-worker"))
+MESSAGES = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+TIMEOUTS = {"STEPD_%s_TIMEOUT" % name: "2"
+            for name in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE", "GENERATE")}
+
+
+class Trainer(Stepd):
+    """faults: "TRAIN:2:kill", ... as tests/http/fault_worker.c has them."""
+
+    def __init__(self, *faults, folder=None, **settings):
+        self.folder = folder or tempfile.mkdtemp(prefix="stepd-test-")
+        os.makedirs(os.path.join(self.folder, "models", "org", "model"), exist_ok=True)
+        open(os.path.join(self.folder, "models", "org", "model", "config.json"), "w").close()
+        os.makedirs(os.path.join(self.folder, "state"), mode=0o700, exist_ok=True)
+        self.worker = os.path.join(self.folder, "worker")
+        self.set_faults(*faults)
+        settings = {"STEPD_WORKER": self.worker, "STEPD_END_TIMEOUT": "1",
+                    "STEPD_MODEL_DIR": os.path.join(self.folder, "models"), **settings}
+        super().__init__(state=os.path.join(self.folder, "state"), **settings)
+
+    def set_faults(self, *faults):
+        """For the workers to come."""
+        with open(self.worker, "w") as f:
+            f.write('#!/bin/sh\nexec "%s" %s "$@"\n' % (FAULT_WORKER, " ".join(faults)))
+        os.chmod(self.worker, stat.S_IRWXU)
+
+    def end(self, how):
+        """Ends the daemon by a signal; its folder stays."""
+        self.process.send_signal(how)
+        self.process.wait(30)
+        self.stop()
+
+    def __exit__(self, *args):
+        super().__exit__(*args)
+        shutil.rmtree(self.folder)
+
+    def ask(self, method, path, body=None):
+        """Status, JSON of the answer, headers."""
+        data = b"" if body is None else json.dumps(body).encode()
+        lines = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Connection: close", BEARER]
+        if body is not None:
+            lines += ["Content-Type: application/json", "Content-Length: %d" % len(data)]
+        answers, _ = self.exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + data, timeout=60)
+        if not answers:
+            return 0, None, {}
+        return answers[0].status, json.loads(answers[0].body), answers[0].headers
+
+    def open(self, **fields):
+        body = {"base_model": "org/model", "lora_rank": 8, "seed": 7, **fields}
+        return self.ask("POST", "/v1/sessions", body)
+
+    def opened(self, **fields):
+        status, body, _ = self.open(**fields)
+        if status != 200:
+            raise SystemExit("no session: %d %r\n%s" % (status, body, self.logged()))
+        return body["session_id"]
+
+    def render(self, session, *names):
+        examples = [{"example_id": name, "messages": MESSAGES} for name in names or ("e",)]
+        return self.ask("POST", "/v1/sessions/%s/datums:render" % session, {"examples": examples})
+
+    def train(self, session, *ids):
+        return self.ask("POST", "/v1/sessions/%s/batches:train" % session,
+                        {"datum_ids": ids or ["datum-e"], "learning_rate": 1e-4})
+
+    def save(self, session, url, kind="state"):
+        return self.ask("POST", "/v1/sessions/%s/artifacts:save" % session,
+                        {"kind": kind, "name": "n", "upload_url": url})
+
+    def generate(self, session):
+        return self.ask("POST", "/v1/sessions/%s/samples:generate" % session, {"prompt": "p"})
+
+    def close(self, session, query=""):
+        return self.ask("DELETE", "/v1/sessions/%s%s" % (session, query))
+
+    def status(self, session):
+        return self.ask("GET", "/v1/sessions/%s" % session)[1]
+
+    def sign(self):
+        return self.ask("POST", "/v1/objects:sign", {})[1]
+
+    def active(self):
+        return self.ask("GET", "/healthz")[1]["active_session"]
+
+
+def background(call, *args):
+    """Runs a call in a thread: a function that waits for its result."""
+    result = []
+    thread = threading.Thread(target=lambda: result.append(call(*args)))
+    thread.start()
+
+    def wait():
+        thread.join()
+        return result[0]
+    return wait
