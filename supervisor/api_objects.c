@@ -145,11 +145,12 @@ int
 api_object_put_begin(struct stepd *s, struct http_request *r, struct route_sink *sink)
 {
 	struct exchange *x = exchange_new(s, r, OBJECT_PUT);
-	uint64_t len = http_content_length(r);
-	int rc = 0;
+	uint64_t len;
+	int rc;
 
 	if (x == NULL)
 		return -1;
+	len = http_content_length(r);
 	if (len > x->ref.limit)
 		rc = -EFBIG;
 	else if (objects_have(s->objects, x->ref.id))

@@ -74,8 +74,10 @@ class Stepd:
     def __enter__(self):
         return self
 
-    def __exit__(self, *_):
+    def __exit__(self, exception, *_):
         status = self.stop()
+        if exception is not None:
+            print(self.logged()[-8000:], flush=True)
         check(status == 0, "stepd ends with status 0", status, self.logged()[-2000:])
         if self.own:
             shutil.rmtree(self.state)

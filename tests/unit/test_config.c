@@ -160,7 +160,7 @@ TEST(names_of_others)
 {
 	char *const env[] = {TOKEN, HOME, "LORA_R=8", "QUEUE_PERSIST=true", "MODEL_ID=", NULL};
 
-	CHECK(config_load(&c, env, error) == 0);
+	CHECK(load(env) == 0);
 	CHECK_STR(config_without_effect(env, 0), "LORA_R");
 	CHECK_STR(config_without_effect(env, 1), "QUEUE_PERSIST");
 	CHECK(config_without_effect(env, 2) == NULL);
@@ -181,6 +181,13 @@ TEST(sizes_as_text)
 	}
 }
 
+TEST(everything_is_freed)
+{
+	config_fini(&c);
+	CHECK(c.token == NULL && c.listen == NULL && c.devices == NULL);
+	config_fini(&c);
+}
+
 TEST_MAIN(TEST_CASE(defaults), TEST_CASE(values), TEST_CASE(state_folders), TEST_CASE(faults),
     TEST_CASE(tokens), TEST_CASE(token_files), TEST_CASE(printing_hides_secrets),
-    TEST_CASE(names_of_others), TEST_CASE(sizes_as_text))
+    TEST_CASE(names_of_others), TEST_CASE(sizes_as_text), TEST_CASE(everything_is_freed))
