@@ -31,7 +31,7 @@ read_key(int state_fd, unsigned char key[OBJECT_KEY_BYTES])
 
 	if (fd < 0 && errno == ENOENT) {
 		randombytes_buf(key, OBJECT_KEY_BYTES);
-		return state_write(state_fd, key_file, key, OBJECT_KEY_BYTES);
+		return state_file_write(state_fd, key_file, key, OBJECT_KEY_BYTES);
 	}
 	if (fd < 0)
 		return -errno;

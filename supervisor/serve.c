@@ -152,7 +152,7 @@ serve_start(struct stepd *s)
 	}
 	snprintf(url, sizeof(url), "%s://%s\n", s->tls != NULL ? "https" : "http",
 	    http_server_address(s->http));
-	rc = state_write(s->state_fd, "address", url, strlen(url));
+	rc = state_file_write(s->state_fd, "address", url, strlen(url));
 	if (rc == 0 && (printf("listening on %s", url) < 0 || fflush(stdout) != 0))
 		log_warning("standard output is closed");
 	return rc;

@@ -53,7 +53,7 @@ state_open(const char *path)
 }
 
 int
-state_write(int state_fd, const char *name, const void *data, size_t len)
+state_file_write(int state_fd, const char *name, const void *data, size_t len)
 {
 	char temporary[128];
 	const char *p = data;

@@ -8,7 +8,7 @@
    fd; -EBUSY: another stepd holds it; -EPERM: it belongs to another user; or -errno. */
 int state_open(const char *path);
 /* Writes a small file in the folder, whole or not at all: mode 0600, durable. 0 or -errno. */
-int state_write(int state_fd, const char *name, const void *data, size_t len);
+int state_file_write(int state_fd, const char *name, const void *data, size_t len);
 /* A folder in it, mode 0700, made if missing. fd or -errno. */
 int state_folder(int state_fd, const char *name);
 
