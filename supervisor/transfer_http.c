@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -90,6 +91,19 @@ take_part(char *data, size_t size, size_t count, void *arg)
 	}
 	crypto_hash_sha256_update(&h->hash, (const unsigned char *)data, len);
 	h->moved += len;
+	return len;
+}
+
+/* An answer that only ends with the connection cannot be told from one that was cut. */
+static size_t
+take_header(char *line, size_t size, size_t count, void *arg)
+{
+	struct transfer_http *h = arg;
+	size_t len = size * count;
+
+	if ((len > 15 && strncasecmp(line, "content-length:", 15) == 0) ||
+	    (len > 18 && strncasecmp(line, "transfer-encoding:", 18) == 0))
+		h->framed = true;
 	return len;
 }
 
@@ -191,6 +205,10 @@ transfer_http_init(struct transfer_http *h, enum transfer_direction direction, c
 	curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETDATA, h);
 	curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, take_part);
 	curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
+	curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, take_header);
+	curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
+	curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, take_header);
+	curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
 	if (direction == TRANSFER_PUT)
 		return set_upload(h);
 	curl_easy_setopt(h->easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)limit);
@@ -220,9 +238,14 @@ transfer_http_result(struct transfer_http *h, CURLcode code, struct transfer_res
 	} else if (status != 0 && status / 100 != 2) {
 		result->error = -EREMOTEIO;
 		result->reason = "the other side answered with an error";
-	} else if (code != CURLE_OK ||
-		   (h->direction == TRANSFER_PUT ? h->moved != h->limit : status != 200)) {
+	} else if (code != CURLE_OK) {
 		result->error = -EREMOTEIO;
+	} else if (h->direction == TRANSFER_PUT && h->moved != h->limit) {
+		result->error = -EREMOTEIO;
+		result->reason = "the other side answered before it had everything";
+	} else if (h->direction == TRANSFER_GET && (status != 200 || !h->framed)) {
+		result->error = -EREMOTEIO;
+		result->reason = "the answer is not a whole file of a known length";
 	}
 	if (result->error != 0)
 		return;

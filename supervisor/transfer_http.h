@@ -28,6 +28,7 @@ struct transfer_http {
 	uint64_t moved;
 	uint64_t ignored; /* bytes of an answer nobody wants */
 	enum transfer_direction direction;
+	bool framed;  /* the answer tells where it ends */
 	bool refused; /* an address was not allowed */
 	int error;    /* of our own side, seen in a callback */
 	crypto_hash_sha256_state hash;
