@@ -23,7 +23,7 @@ CFLAGS_ALL = $(CSTD) $(WARN) $(OPT) -DSTEPD_VERSION='"$(VERSION)"' $(CFLAGS_EXTR
 # The maths may use what this processor has; MARCH= builds for any x86-64.
 OPENMP ?= -fopenmp
 KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math \
-	-Wno-pass-failed
+	-ffp-contract=fast -Wno-pass-failed
 
 SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb -lm
 # The run time that the compiler's OpenMP calls: gcc's, or clang's by its own driver.
@@ -87,7 +87,7 @@ $(GOLDEN_BIN): $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 	$(call SAY,link)$(LINK) $^ $(SUPERVISOR_LIBS) $(WORKER_LIBS)
 $(BENCH_BIN): $(BUILD)/tests/%: $(BUILD)/tests/bench/%.o $(BUILD)/libkernels.a
 	@mkdir -p $(@D)
-	$(call SAY,link)$(LINK) $^ -ldnnl -lgomp -lm
+	$(call SAY,link)$(LINK) $^ -ldnnl $(OPENMP_LIB) -lm
 # A worker that fails as it is told, for tests of stepd.
 $(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libipc.a
 	@mkdir -p $(@D)

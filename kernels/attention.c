@@ -77,12 +77,19 @@ attention_softmax(float *scores, size_t from, size_t to, size_t keys, float *sca
 #pragma omp simd reduction(max : most)
 	for (size_t j = from; j < to; j++)
 		most = most > scores[j] ? most : scores[j];
-#pragma omp simd reduction(+ : sum)
-	for (size_t j = from; j < to; j++) {
-		float e = exponential(scores[j] - most);
+	/* Lanes of float32 over short pieces, the pieces in float64. */
+	for (size_t i = from; i < to; i += ELEMENT_BLOCK) {
+		size_t end = size_min(to, i + ELEMENT_BLOCK);
+		float part = 0.0f;
 
-		scores[j] = e;
-		sum += (double)e;
+#pragma omp simd reduction(+ : part)
+		for (size_t j = i; j < end; j++) {
+			float e = exponential(scores[j] - most);
+
+			scores[j] = e;
+			part += e;
+		}
+		sum += (double)part;
 	}
 	memset(scores, 0, from * sizeof(float));
 	memset(scores + to, 0, (keys - to) * sizeof(float));

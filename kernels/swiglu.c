@@ -15,7 +15,7 @@ op_swiglu(struct op_context *ctx, void *out, const void *gate, const void *up, s
 
 #pragma omp simd
 		for (size_t j = 0; j < count; j++)
-			block[j] = g[j] / (1.0f + exponential(-g[j])) * u[j];
+			block[j] = g[j] * sigmoid(g[j]) * u[j];
 		element_store(out, i, block, count, ctx->compute);
 	}
 	return OP_OK;
@@ -36,7 +36,7 @@ op_swiglu_backward(struct op_context *ctx, float *dgate, float *dup, const float
 		/* simd: no element depends on another, also where dgate is dout. */
 #pragma omp simd
 		for (size_t j = 0; j < count; j++) {
-			float d = dout[i + j], s = 1.0f / (1.0f + exponential(-g[j]));
+			float d = dout[i + j], s = sigmoid(g[j]);
 
 			dup[i + j] = d * g[j] * s;
 			dgate[i + j] = d * u[j] * s * (1.0f + g[j] * (1.0f - s));
