@@ -106,32 +106,35 @@ number(const char *field, size_t len, uint64_t *out)
 	return i == len || field[i] == ' ' || field[i] == '\0';
 }
 
-/* A name without "./" before and "/" after it, refused if it leaves the archive's top. */
+/* Leaves of a name its parts, joined by single slashes, without "."; refused if it leaves the
+   archive's top. */
 static int
 clean_name(char *name, struct refusal *r)
 {
-	size_t len;
-	char *from = name;
+	char *to = name;
 
 	if (name[0] == '/')
 		return refuse(r, 422, "the archive holds an absolute name: %.100s", name);
-	while (from[0] == '.' && from[1] == '/')
-		for (from += 2; from[0] == '/'; from++)
-			;
-	len = strlen(from);
-	while (len != 0 && from[len - 1] == '/')
-		len--;
-	memmove(name, from, len);
-	name[len] = '\0';
-	for (const char *part = name; part != NULL; part = strchr(part, '/')) {
-		part += part[0] == '/';
-		if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == '\0'))
+	for (const char *part = name; *part != '\0';) {
+		size_t len = strcspn(part, "/");
+		const char *next = part + len + (part[len] == '/');
+
+		if (len == 2 && part[0] == '.' && part[1] == '.')
 			return refuse(r, 422, "the archive holds a name with `..`: %.100s", name);
+		for (size_t i = 0; i < len; i++)
+			if ((unsigned char)part[i] < ' ' || part[i] == '\\')
+				return refuse(r, 422,
+				    "the archive holds a name with control "
+				    "characters or backslashes");
+		if (len != 0 && !(len == 1 && part[0] == '.')) {
+			if (to != name)
+				*to++ = '/';
+			memmove(to, part, len);
+			to += len;
+		}
+		part = next;
 	}
-	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)name[i] < ' ' || name[i] == '\\')
-			return refuse(r, 422,
-			    "the archive holds a name with control characters or backslashes");
+	*to = '\0';
 	return 0;
 }
 

@@ -19,7 +19,7 @@ enum { TAR_MAX_MEMBERS = 10000, TAR_MAX_NAME = 4096 };
 struct tar_reader;
 
 struct tar_member {
-	const char *name; /* view until the next call; "./" and trailing "/" taken off */
+	const char *name; /* view until the next call; without "." and doubled or last "/" */
 	bool folder;
 	uint64_t size; /* of a file's data */
 };
