@@ -36,6 +36,8 @@ http_conn_state(struct http_conn *c, enum http_state state)
 	c->state = state;
 	switch (state) {
 	case HTTP_HEAD:
+		TAILQ_REMOVE(&c->server->conns, c, link);
+		TAILQ_INSERT_TAIL(&c->server->conns, c, link);
 		memset(&c->scan, 0, sizeof(c->scan));
 		http_conn_wait(c, o->idle_seconds);
 		break;
@@ -84,8 +86,8 @@ on_event(struct bufferevent *bev, short what, void *arg)
 
 	if ((what & BEV_EVENT_CONNECTED) != 0)
 		return;
-	/* a plain connection can be closed one way and still take its answer; what happened since the
-	   last call comes together */
+	/* a plain connection can be closed one way and still take its answer; what happened since
+	   the last call comes together */
 	if ((what & (BEV_EVENT_ERROR | BEV_EVENT_TIMEOUT)) != 0 || tls || c->eof) {
 		http_conn_free(c);
 		return;

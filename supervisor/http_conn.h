@@ -72,6 +72,7 @@ struct http_conn {
 	bool running;		      /* http_conn_run is on the stack */
 	bool eof;		      /* the client sends nothing more */
 	bool close;		      /* after this answer */
+	bool trusted;		      /* http_trust */
 	struct http_request *request; /* in BODY and HANDLE */
 	struct http_scan scan;
 	struct http_chunk chunk;
@@ -90,7 +91,7 @@ struct http_server {
 	struct http_options options;
 	struct evconnlistener *listener;
 	struct event *retry;	 /* to listen again after running out of descriptors */
-	struct http_conns conns; /* oldest first */
+	struct http_conns conns; /* the longest idle first */
 	unsigned conn_count;
 	unsigned request_count; /* also those whose client has gone */
 	uint64_t body_used;

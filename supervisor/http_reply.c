@@ -203,7 +203,6 @@ http_refuse(struct http_request *r, unsigned status)
 	    {400, "the request is not valid HTTP"},
 	    {408, "the request did not arrive in time"},
 	    {411, "the request needs a Content-Length"},
-	    {413, "the request body is too large"},
 	    {414, "the request target is too long"},
 	    {417, "the only expectation met is 100-continue"},
 	    {431, "the request headers are too large"},
@@ -213,10 +212,16 @@ http_refuse(struct http_request *r, unsigned status)
 	    {507, "the disk is full"},
 	};
 	const char *sentence = "out of memory";
+	char text[100];
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
 		if (table[i].status == status)
 			sentence = table[i].sentence;
+	if (status == 413) {
+		snprintf(text, sizeof(text), "the request body is larger than %llu bytes",
+		    (unsigned long long)r->body.limit);
+		sentence = text;
+	}
 	http_reply_detail(r, status, sentence);
 }
 

@@ -12,25 +12,31 @@
 #include "supervisor/address.h"
 #include "supervisor/http_conn.h"
 
-/* Makes room for a new connection: the oldest one that nobody works for has to go. */
+/* Makes room for a new connection. Of those that nobody works for the one goes that is missed
+   least: answered and about to close, then idle without ever having shown the token, then idle; the
+   longest idle first. */
 static bool
 make_room(struct http_server *s)
 {
-	struct http_conn *c, *oldest = NULL;
+	enum { CLOSING, STRANGER, TRUSTED, AT_WORK };
+	struct http_conn *c, *chosen = NULL;
+	int least = AT_WORK;
 
-	TAILQ_FOREACH(c, &s->conns, link)
-	{
-		if (c->state == HTTP_LINGER) {
-			oldest = c;
-			break;
+	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = TAILQ_NEXT(c, link)) {
+		int worth = AT_WORK;
+
+		if (c->state == HTTP_LINGER)
+			worth = CLOSING;
+		else if (c->state == HTTP_HEAD)
+			worth = c->trusted ? TRUSTED : STRANGER;
+		if (worth < least) {
+			least = worth;
+			chosen = c;
 		}
-		if (c->state == HTTP_HEAD && oldest == NULL)
-			oldest = c;
 	}
-	if (oldest == NULL)
-		return false;
-	http_conn_free(oldest);
-	return true;
+	if (chosen != NULL)
+		http_conn_free(chosen);
+	return chosen != NULL;
 }
 
 static void
@@ -169,6 +175,13 @@ const char *
 http_server_address(const struct http_server *s)
 {
 	return s->address;
+}
+
+void
+http_trust(struct http_request *r)
+{
+	if (r->conn != NULL)
+		r->conn->trusted = true;
 }
 
 void

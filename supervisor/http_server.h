@@ -29,6 +29,8 @@ struct http_plan {
 	bool needs_length; /* a body without Content-Length: 411 */
 };
 
+/* The client has shown that it may call: its idle connection is kept before those of strangers. */
+void http_trust(struct http_request *r);
 /* What judge remembers for handle: any constant; the {id}, consumed, or NULL; and what the log
    calls the request, a constant. */
 void http_set_route(struct http_request *r, const void *route, char *param, const char *label);

@@ -104,12 +104,13 @@ const char *
 objects_base(struct stepd *s)
 {
 	struct objects *o = s->objects;
-	const char *address = http_server_address(s->http), *port = strrchr(address, ':');
-	const char *scheme = s->config->tls_cert != NULL ? "https" : "http";
+	const char *scheme = s->config->tls_cert != NULL ? "https" : "http", *address, *port;
 	char host[256] = "localhost";
 
-	if (*o->base != '\0')
+	if (*o->base != '\0' || s->http == NULL) /* before it listens, it has no address */
 		return o->base;
+	address = http_server_address(s->http);
+	port = strrchr(address, ':');
 	if (s->config->public_url != NULL) {
 		snprintf(o->base, sizeof(o->base), "%s", s->config->public_url);
 	} else if (strncmp(address, "0.0.0.0:", 8) == 0 || strncmp(address, "[::]:", 5) == 0) {

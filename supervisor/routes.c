@@ -116,6 +116,8 @@ may_pass(struct stepd *s, struct http_request *r, const struct route *route)
 		http_reply_detail(r, 401, "invalid trainer authorization");
 		return -1;
 	}
+	if (route->caller == CALLER_TOKEN)
+		http_trust(r);
 	if (s->stopping && strcmp(route->method, "GET") != 0) {
 		http_add_header(r, "Retry-After", "30");
 		http_reply_detail(r, 503, "the trainer is stopping");

@@ -155,6 +155,19 @@ def many():
         check(stepd.call("GET", "/healthz")[0] == 200, "and a new one is served")
         for sock in socks:
             sock.close()
+        # who has shown the token once stays before strangers, however many come
+        with stepd.connect() as sock:
+            file = sock.makefile("rb")
+            sock.sendall(post("/v1/objects:sign", b"{}"))
+            check(read_answer(file).status == 200, "a client with the token")
+            strangers = [stepd.connect() for _ in range(30)]
+            check(strangers[5].recv(1) == b"", "strangers make room for strangers")
+            sock.sendall(HEALTH)
+            check(read_answer(file).status == 200, "and not a client of ours")
+            for stranger in strangers:
+                stranger.close()
+            file.close()
+        time.sleep(0.2)
         # those at work are not turned out: a body that is coming holds its place
         body = post("/v1/objects:sign", b"{", "Content-Length: 2")
         socks = [stepd.connect() for _ in range(10)]
@@ -211,6 +224,7 @@ def body_limits():
               "a body at the limit")
         answers, closed = stepd.exchange(post(path, spaces + b" "), timeout=5)
         check([a.status for a in answers] == [413] and closed, "a byte more", answers)
+        check(b"65536" in answers[0].body, "the limit is named", answers)
         chunked = post(path, b"", "Content-Length: 0").replace(
             b"Content-Length: 0", b"Transfer-Encoding: chunked")
         data = b"4000\r\n" + b" " * 0x4000 + b"\r\n"
