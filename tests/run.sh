@@ -11,6 +11,8 @@ log=$build/test-logs
 mkdir -p "$log/checks" "$log/unit" "$log/golden" "$log/http"
 STEPD_BUILD=$build
 export STEPD_BUILD
+# Threads that wait sleep soon: tests share their machine.
+export GOMP_SPINCOUNT=20000
 
 run() {
 	name=$1

@@ -180,7 +180,7 @@ start(struct service *s, const char *model, const char *folder)
 		print_log(log);
 		return NULL;
 	}
-	snprintf(ca, sizeof(ca), "%s/tls/cert.pem", s->state);
+	snprintf(ca, sizeof(ca), "%s/tls-cert.pem", s->state);
 	return client_new(url, token, ca);
 }
 

@@ -1,0 +1,12 @@
+/*
+ * The worker's only dispatcher: takes one request after the other from the channel, has the session
+ * do it, and sends exactly one answer for each.
+ */
+#ifndef WORKER_LOOP_H
+#define WORKER_LOOP_H
+
+/* Says READY on the channel and serves until CLOSE or the end of the channel. Consumes fd. 0, or
+   -errno when the channel failed or stepd sent what does not decode. */
+int loop_run(int fd);
+
+#endif
