@@ -200,6 +200,21 @@ model_files_read_rows(const struct model_files *f, const char *name, void *out, 
 	return 0;
 }
 
+static void
+release(const struct file_map *m)
+{
+	if (m->data != NULL)
+		madvise((void *)(uintptr_t)m->data, m->len, MADV_DONTNEED);
+}
+
+void
+model_files_release(const struct model_files *f)
+{
+	release(&f->gguf_map);
+	for (size_t i = 0; i < f->weights.shard_count; i++)
+		release(&f->weights.shards[i].map);
+}
+
 const char *
 model_files_chat_template(const struct model_files *f, size_t *len)
 {
@@ -240,8 +255,10 @@ model_files_digest(const struct model_files *f, char hex[65], struct refusal *r)
 	int result = 0;
 
 	pthread_mutex_lock(&own->digest_lock);
-	if (own->digest[0] == '\0')
+	if (own->digest[0] == '\0') {
 		result = weights_digest(&f->weights, own->digest);
+		model_files_release(f);
+	}
 	memcpy(hex, own->digest, sizeof(own->digest));
 	pthread_mutex_unlock(&own->digest_lock);
 	return result == 0 ? 0 : refuse(r, 507, "no memory for the digest of the model");

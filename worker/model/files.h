@@ -39,6 +39,10 @@ int model_files_read(const struct model_files *f, const char *name, void *out, e
 int model_files_read_rows(const struct model_files *f, const char *name, void *out,
     enum op_dtype as, size_t first, size_t count, size_t cols, struct refusal *r);
 
+/* Gives the memory back that reading the weights made resident: the file's pages stay in the
+   system's cache and come again when they are read again. Every view stays valid. */
+void model_files_release(const struct model_files *f);
+
 /* Source of the chat template, a view; NULL if the model has none. */
 const char *model_files_chat_template(const struct model_files *f, size_t *len);
 /* tokenizer.json, a view; NULL for a GGUF file. */

@@ -309,6 +309,7 @@ read_tensors(
 		return refuse(r, 507, "no memory to read the model with");
 	result = read_chunks(m, files, chunks, count, buffer, r);
 	free(chunks);
+	model_files_release(files);
 	return result;
 }
 
