@@ -123,6 +123,54 @@ TEST(incomplete_heads_wait)
 		CHECK(judge_pieces(&h, text, len, len + 1) == (len == sizeof(text) - 1 ? 0 : 1));
 }
 
+TEST(refusals)
+{
+	static const struct {
+		const char *fields;
+		unsigned status;
+	} table[] = {
+	    {"A: b\r\n c: d\r\n", 400},
+	    {"A: b\r\n\tc: d\r\n", 400},
+	    {"A : b\r\n", 400},
+	    {"A\r\n", 400},
+	    {": b\r\n", 400},
+	    {"A: b\nC: d\r\n", 400},
+	    {"A: b\rC: d\r\n", 400},
+	    {"A: \x01\r\n", 400},
+	    {"A: \x7f\r\n", 400},
+	    {"A: \xff\r\n", 0},
+	    {"host: y\r\n", 400},
+	    {"Content-Type: a\r\ncontent-type: a\r\n", 400},
+	    {"Content-Length: 1\r\nContent-Length: 1\r\n", 400},
+	    {"Content-Length: 1,1\r\n", 400},
+	    {"Content-Length: 18446744073709551616\r\n", 400},
+	    {"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", 400},
+	    {"Transfer-Encoding: chunked\r\n", 0},
+	    {"Transfer-Encoding: Chunked\r\n", 0},
+	    {"Transfer-Encoding: chunked, chunked\r\n", 501},
+	    {"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n", 400},
+	    {"Transfer-Encoding: gzip\r\n", 501},
+	    {"Transfer-Encoding: gzip, chunked\r\n", 501},
+	    {"Expect: 100-Continue\r\n", 0},
+	    {"Expect: 100-continue, x\r\n", 417},
+	};
+	char text[512];
+
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		unsigned status;
+
+		snprintf(text, sizeof(text), "POST / HTTP/1.1\r\n" HOST "%s\r\n", table[i].fields);
+		status = judge(text);
+		CHECK_MSG(status == table[i].status, "%u, want %u: %s", status, table[i].status,
+		    table[i].fields);
+	}
+	CHECK(judge("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n") == 400);
+	CHECK(judge("POST / HTTP/1.1\r\n\r\n") == 400);
+	CHECK(judge("POST / HTTP/2.0\r\n" HOST "\r\n") == 505);
+	CHECK(judge("BREW / HTTP/1.1\r\n" HOST "\r\n") == 501);
+	CHECK(judge("P(ST / HTTP/1.1\r\n" HOST "\r\n") == 400);
+}
+
 TEST(bounds)
 {
 	static char text[40000];
@@ -185,6 +233,14 @@ TEST(chunks)
 	    {"5\r\nhello\r\n0\r\n", NULL, 0},
 	    {"5\r\nhell", NULL, 0},
 	    {"5\nhello\r\n0\r\n\r\n", NULL, 0},
+	    {"5\rXhello\r\n0\r\n\r\n", NULL, 0},
+	    {"5\r\nhello\rX0\r\n\r\n", NULL, 0},
+	    {"0\r\n\rX", NULL, 0},
+	    {"0\r\nT: r\rX\r\n", NULL, 0},
+	    {"1\r\na\r\n1\r\nb\r\n1\r\nc\r\n1\r\nd\r\n1\r\ne\r\n1\r\nf\r\n1\r\ng\r\n1\r\nh\r\n"
+	     "1\r\ni\r\n1\r\nj\r\n1\r\nk\r\n1\r\nl\r\n1\r\nm\r\n1\r\nn\r\n1\r\no\r\n1\r\np\r\n0\r\n"
+	     "\r\n",
+		"abcdefghijklmnop", 0},
 	    {"5\r\nhelloX\r\n0\r\n\r\n", NULL, 0},
 	    {"5\r\nhello\r\n0\r\n T: r\r\n\r\n", NULL, 0},
 	    {"ffffffffffffffff\r\n", NULL, 0},
@@ -207,4 +263,4 @@ TEST(chunks)
 }
 
 TEST_MAIN(TEST_CASE(head_is_read), TEST_CASE(connection_is_kept_or_not), TEST_CASE(target_forms),
-    TEST_CASE(incomplete_heads_wait), TEST_CASE(bounds), TEST_CASE(chunks))
+    TEST_CASE(incomplete_heads_wait), TEST_CASE(refusals), TEST_CASE(bounds), TEST_CASE(chunks))

@@ -70,6 +70,25 @@ TEST(every_changed_byte_is_refused)
 	}
 }
 
+/* One number, one text: nothing may stand before its digits. */
+TEST(numbers_have_one_form)
+{
+	static const char *const fields[] = {"expires=", "limit="}, *const more[] = {
+									"0", "+", "%20"};
+	char url[OBJECT_URL_MAX], changed[OBJECT_URL_MAX];
+
+	CHECK(object_url_sign(url, key, "https://h", &put, 5000) == 0);
+	for (size_t i = 0; i < 2; i++) {
+		size_t at = (size_t)(strstr(url, fields[i]) - url) + strlen(fields[i]);
+
+		for (size_t k = 0; k < 3; k++) {
+			snprintf(
+			    changed, sizeof(changed), "%.*s%s%s", (int)at, url, more[k], url + at);
+			CHECK_MSG(read_as(changed, OBJECT_PUT, 0) == -EACCES, "%s", changed);
+		}
+	}
+}
+
 TEST(other_keys_and_forms)
 {
 	unsigned char other[OBJECT_KEY_BYTES];
@@ -99,7 +118,7 @@ main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {TEST_CASE(round_trip),
 	    TEST_CASE(signature_is_keyed_blake2b), TEST_CASE(every_changed_byte_is_refused),
-	    TEST_CASE(other_keys_and_forms), {NULL, NULL}};
+	    TEST_CASE(numbers_have_one_form), TEST_CASE(other_keys_and_forms), {NULL, NULL}};
 
 	return sodium_init() < 0 || test_main(cases, argc, argv);
 }
