@@ -113,4 +113,11 @@ config_help(FILE *out, bool markdown)
 			fprintf(out, "  %s (%s%s%.*s)\n      %s\n", s->name, takes,
 			    *fallback != '\0' ? "; " : "", len, fallback, s->help);
 	}
+	if (markdown)
+		return;
+	fputs("\nKnown from other trainers, and without effect in this version:\n ", out);
+#define NAME(name) fputs(" " name, out);
+	SETTINGS_WITHOUT_EFFECT(NAME)
+#undef NAME
+	fputc('\n', out);
 }

@@ -34,11 +34,6 @@ def options(folder):
     check(len(table) > 20 and table[1] == "| --- | --- | --- | --- |", "--help --markdown")
     for line in table[2:]:
         check(line.split("`")[1] in help_text.stdout, "--help has " + line)
-    if os.path.exists("README.md"):
-        with open("README.md") as f:
-            readme = f.read()
-        for line in table:
-            check(line in readme, "README.md has the line of --help --markdown: " + line)
     version = run("--version")
     check(version.stdout.startswith("stepd ") and version.returncode == 0, "--version")
     parsed = json.loads(run("--version", "--json").stdout)
