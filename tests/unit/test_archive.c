@@ -281,6 +281,7 @@ TEST(tar_hostile_members)
 	refused_member("sparse", 'S', 0, "", "no plain file");
 	refused_member("folder", '5', 10, "", "folder with data");
 	refused_member("big", '0', UINT64_C(1) << 32, "", "ends inside");
+	refused_member("bigger", '0', (UINT64_C(1) << 33) - 1, "", "more than its limit");
 	refused_member("long", 'L', 2000000, "", "extended header");
 	refused_member("long", 'L', 0, "", "empty");
 	refused_member("pax", 'x', 600, "", "ends inside");

@@ -102,6 +102,12 @@ gzip_reader_free(struct gzip_reader *g)
 	free(g);
 }
 
+uint64_t
+gzip_left(const struct gzip_reader *g)
+{
+	return g->left;
+}
+
 /* Opens the next member: 1, or 0 at the end of the file (zeros may fill it up), or -1. */
 static int
 open_member(struct gzip_reader *g, struct refusal *r)

@@ -28,6 +28,8 @@ struct gzip_reader;
    memory. */
 struct gzip_reader *gzip_reader_new(const void *data, size_t len, uint64_t limit);
 void gzip_reader_free(struct gzip_reader *g);
+/* How many bytes may still come out before the limit. */
+uint64_t gzip_left(const struct gzip_reader *g);
 /* Up to len bytes into out: the count, fewer only at the end; -1 with *r (422: not gzip, damaged,
    cut short, or larger than the limit). */
 ptrdiff_t gzip_read(struct gzip_reader *g, void *out, size_t len, struct refusal *r);

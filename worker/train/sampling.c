@@ -17,7 +17,9 @@
 static const char config_name[] = "adapter/adapter_config.json";
 static const char weights_name[] = "adapter/adapter_model.safetensors";
 
-enum { MAX_CONFIG = 1024 * 1024 };
+/* Tokenizer files and whatever else lies beside the adapter may unpack into so much: a bomb is over
+   within a second. */
+enum { MAX_CONFIG = 1024 * 1024, REST_LIMIT = 1024 * 1024 * 1024 };
 
 static int
 no_memory(struct refusal *r)
@@ -179,10 +181,17 @@ take_member(struct tar_reader *t, const struct tar_member *m, uint64_t max, char
 	return tar_read(t, *out, r);
 }
 
+/* The most that the weights of an adapter can take in a file. */
+static uint64_t
+weights_limit(const struct adapter *a)
+{
+	return a->size * sizeof(float) + SAFETENSORS_MAX_HEADER + 8;
+}
+
 static int
 read_members(struct tar_reader *t, const struct adapter *a, struct contents *c, struct refusal *r)
 {
-	const uint64_t max_weights = a->size * sizeof(float) + SAFETENSORS_MAX_HEADER + 8;
+	const uint64_t max_weights = weights_limit(a);
 	struct tar_member m;
 	int more = 0;
 
@@ -214,7 +223,7 @@ read_archive(int fd, const struct adapter *a, struct contents *c, struct refusal
 
 	if (artifact_map(&view, fd, r) != 0)
 		return -1;
-	gzip = gzip_reader_new(view.data, view.len, (uint64_t)ARTIFACT_MAX_GIB << 30);
+	gzip = gzip_reader_new(view.data, view.len, weights_limit(a) + REST_LIMIT);
 	tar = gzip != NULL ? tar_reader_new(gzip) : NULL;
 	result = tar != NULL ? read_members(tar, a, c, r) : no_memory(r);
 	tar_reader_free(tar);

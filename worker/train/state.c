@@ -250,7 +250,11 @@ check_fields(
 	size_t count = 0;
 
 	join_targets(targets, a);
-	/* All have to be there before one is compared: what is missing is named first. */
+	/* The format first, then all have to be there before one is compared: in a file of another
+	   kind that is said, and what is missing is named. */
+	found = safetensors_metadata(f, "format");
+	if (found != NULL && strcmp(found, "stepd-state/1") != 0)
+		return differs("format", found, "stepd-state/1", r);
 #define NEED(name, how, value)                                                                     \
 	if (safetensors_metadata(f, #name) == NULL)                                                \
 		return refuse(r, 422, "the state has no %s in its metadata", #name);               \

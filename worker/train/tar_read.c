@@ -285,6 +285,11 @@ take_header(
 	t->long_size = NO_SIZE;
 	if (clean_name(t->name, r) != 0)
 		return -1;
+	if (t->size > gzip_left(t->gzip))
+		return refuse(r, 422,
+		    "the archive unpacks into more than its limit: %.100s has %llu "
+		    "bytes",
+		    t->name, (unsigned long long)t->size);
 	m->folder = h->type == '5';
 	if (!m->folder && h->type != '0' && h->type != '\0' && h->type != '7')
 		return refuse(
