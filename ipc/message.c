@@ -118,6 +118,7 @@ message_put_loaded(struct wire_put *w, const struct message_loaded *m)
 {
 	wire_put_u64(w, m->step);
 	wire_put_u64(w, m->tokens_seen);
+	wire_put_string(w, m->compute);
 }
 
 int
@@ -125,6 +126,7 @@ message_get_loaded(struct wire_get *r, struct message_loaded *m)
 {
 	m->step = wire_get_u64(r);
 	m->tokens_seen = wire_get_u64(r);
+	m->compute = wire_get_string(r);
 	return wire_get_end(r);
 }
 

@@ -87,6 +87,7 @@ struct message_artifact {
 struct message_loaded {
 	uint64_t step;
 	uint64_t tokens_seen;
+	const char *compute; /* what the session goes on with: "auto" follows the state */
 };
 
 struct message_train {

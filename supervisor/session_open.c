@@ -199,6 +199,7 @@ loading_answer(struct session *s, struct session_input *in)
 		in->error = -EBADMSG;
 		return;
 	}
+	snprintf(r->compute, sizeof(r->compute), "%s", answer.compute);
 	r->step = r->saved_step = answer.step;
 	r->tokens_seen = answer.tokens_seen;
 	r->saved_kind = s->current->artifact;

@@ -192,7 +192,8 @@ session_load(struct session *s, enum artifact_kind kind, int fd, struct message_
 
 	if (rc != 0)
 		return -1;
-	*out = (struct message_loaded){
-	    .step = trainer_step_count(s->trainer), .tokens_seen = s->tokens_seen};
+	*out = (struct message_loaded){.step = trainer_step_count(s->trainer),
+	    .tokens_seen = s->tokens_seen,
+	    .compute = session_compute(s)};
 	return 0;
 }

@@ -142,7 +142,7 @@ load(const struct message *m, struct wire_put *w, const char *fault)
 	if (write(m->fd, "x", 1) == 1)
 		_exit(6); /* it was to be read only */
 	step = at;
-	message_put_loaded(w, &(struct message_loaded){step, 100 * step});
+	message_put_loaded(w, &(struct message_loaded){step, 100 * step, "f32"});
 	answer(MSG_LOADED, m->request, w, -1, fault);
 }
 
