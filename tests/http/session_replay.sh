@@ -1,7 +1,7 @@
 #!/bin/sh
 # The recorded session of the real client: open, render, train, save, resume, load the adapter.
 set -eu
-. tests/http/start.sh
+. tests/http/start.inc
 model=org/model
 revision=0123456789abcdef0123456789abcdef01234567
 mkdir -p "$dir/models/$model"
