@@ -81,6 +81,17 @@ prune(struct stepd *s)
 		forget(oldest);
 }
 
+/* Datums are memory that a client chose the size of: those of sessions without a worker go when the
+   device has a new one. */
+static void
+drop_datums(struct stepd *s)
+{
+	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
+		if (at->slot == NULL)
+			datum_log_fini(&at->datums);
+	}
+}
+
 /* A session of an earlier run: its worker is gone with that run. */
 static int
 load_one(void *ctx, const void *key, size_t key_len, const void *data, size_t len)
@@ -249,6 +260,7 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	s->record.opened_at = s->record.changed_at = (int64_t)time(NULL);
 	s->slot = slot;
 	prune(stepd);
+	drop_datums(stepd);
 	list_add(s);
 	slots_changed(stepd);
 	return s;

@@ -81,6 +81,9 @@ class Store:
 
     def put(self, sock, file, fault, path, headers):
         left = int(headers["content-length"])
+        if fault == "early":  # says yes before it has anything
+            self.reply(sock, "200 OK", b"")
+            return
         data = b""
         while left > 0:
             if fault == "slow":  # slower than it may take, but never still

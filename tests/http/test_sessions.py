@@ -174,6 +174,22 @@ def drains():
     check(step()[0] == 200, "after the step under way")
 
 
+def old_ones_are_forgotten():
+    t = Trainer(STEPD_LOG_LEVEL="warning")
+    first = t.opened()
+    t.close(first)
+    for _ in range(258):
+        last = t.opened()
+        t.close(last)
+    listed = [s["session_id"] for s in t.ask("GET", "/v1/sessions")[1]["sessions"]]
+    check(listed[0] == last and first not in listed, "newest first, the oldest forgotten")
+    check(len(listed) == 257, "so many are kept", len(listed))
+    t.end(signal.SIGTERM)
+    with Trainer(folder=t.folder) as again:
+        kept = [s["session_id"] for s in again.ask("GET", "/v1/sessions")[1]["sessions"]]
+        check(sorted(kept) == sorted(listed), "the store forgets with it", len(kept))
+
+
 whole_life()
 order_of_checks()
 in_their_order()
@@ -182,4 +198,5 @@ opener_who_goes()
 restarts(signal.SIGTERM)
 restarts(signal.SIGKILL)
 drains()
+old_ones_are_forgotten()
 finish()

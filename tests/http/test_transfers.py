@@ -54,7 +54,7 @@ def uploads():
         check(t.save(s, store.url("/flood/x"))[:2] == (502, UPLOAD), "an answer without end")
         before = t.status(s)["last_saved"]
         t.train(s)
-        for fault in ("403", "500", "301", "hang", "stall", "cut", "redirect", "slow"):
+        for fault in ("403", "500", "301", "hang", "stall", "cut", "early", "redirect", "slow"):
             status, body, _ = t.save(s, store.url("/%s/x" % fault))
             check((status, body) == (502, UPLOAD), fault, status, body)
         check("/ok/moved" not in store.objects, "redirects are not followed")

@@ -1,0 +1,48 @@
+"""A full disk: saving and downloading are refused with words, training goes on."""
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+
+from daemon import BUILD, check, finish
+from faulty_store import Store, certificate
+from trainer import Trainer
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
+SMALL = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=700k none "$STEPD_STATE_DIR" && exec "$@"',
+         "sh")
+
+if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
+                  stderr=subprocess.DEVNULL).returncode != 0:
+    print("no small file system can be made here")
+    finish()
+folder = tempfile.mkdtemp(prefix="stepd-test-")
+models = os.path.join(folder, "models")
+subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
+               check=True)
+cert, key = certificate(folder, "good")
+store = Store(cert, key)
+store.objects["/ok/large"] = b"s" * 3000000
+settings = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
+            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker"))}
+
+with Trainer(prefix=SMALL, **settings) as t:
+    s = t.opened(base_model="tiny", lora_rank=64)
+    ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
+    first = t.train(s, *ids)
+    check(first[0] == 200, "a step", first)
+    status, body, headers = t.save(s, store.url("/ok/state"))
+    check(status == 507 and "space" in body["detail"], "no space for the state", status, body)
+    check(headers["stepd-step"] == "1", "the step is what it was")
+    check("/ok/state" not in store.objects, "nothing was uploaded")
+    check(t.status(s)["unsaved_steps"] == 1, "nothing counts as saved")
+    second = t.train(s, *ids)
+    check(second[0] == 200 and second[1]["loss"] < first[1]["loss"], "training goes on", second)
+    t.close(s, "?force=true")
+    status, body, _ = t.open(base_model="tiny", resume_download_url=store.url("/ok/large"))
+    check(status == 507 and "space" in body["detail"], "no space for a download", status, body)
+    small = t.opened(base_model="tiny", lora_rank=1)
+    check(t.save(small, store.url("/ok/small"))[0] == 200, "what fits is saved")
+shutil.rmtree(folder)
+finish()
