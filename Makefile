@@ -29,7 +29,7 @@ SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -
 # The run time that the compiler's OpenMP calls: gcc's, or clang's by its own driver.
 OPENMP_LIB := $(if $(findstring clang,$(CC)),-fopenmp,-lgomp)
 WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium $(OPENMP_LIB) -lm
-CTL_LIBS := -lcurl -lsodium -lm
+CTL_LIBS := -lcurl -lsodium -lisal -lm
 
 sources = $(sort $(wildcard $(addsuffix /*.c,$(1))))
 objects = $(patsubst %.c,$(BUILD)/%.o,$(1))

@@ -1,6 +1,6 @@
 /* gzip and tar: streams of any size, archives as Python and GNU tar make them, and hostile ones. */
 #include "worker/train/tar.h"
-#include "worker/train/tar_read.h"
+#include "ipc/tar_read.h"
 
 #include "tests/unit/craft.h"
 #include "tests/unit/test.h"

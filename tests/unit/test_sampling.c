@@ -10,7 +10,7 @@
 #include "worker/train/adapter.h"
 #include "worker/train/sampling.h"
 #include "worker/train/tar.h"
-#include "worker/train/tar_read.h"
+#include "ipc/tar_read.h"
 
 #include "tests/unit/craft.h"
 #include "tests/unit/test.h"

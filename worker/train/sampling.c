@@ -11,7 +11,7 @@
 #include "worker/train/gzip.h"
 #include "worker/train/sampling_text.h"
 #include "worker/train/tar.h"
-#include "worker/train/tar_read.h"
+#include "ipc/tar_read.h"
 #include "worker/train/tensor_file.h"
 
 static const char config_name[] = "adapter/adapter_config.json";

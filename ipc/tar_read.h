@@ -4,15 +4,15 @@
  * name once; links, devices, absolute names and `..` are refused. Nothing is unpacked to a disk.
  * Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Extended Header".
  */
-#ifndef WORKER_TRAIN_TAR_READ_H
-#define WORKER_TRAIN_TAR_READ_H
+#ifndef IPC_TAR_READ_H
+#define IPC_TAR_READ_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/refusal.h"
-#include "worker/train/gzip.h"
+#include "ipc/gzip_read.h"
+#include "ipc/refusal.h"
 
 enum { TAR_MAX_MEMBERS = 10000, TAR_MAX_NAME = 4096 };
 

@@ -1,10 +1,10 @@
-#include "worker/train/tar_read.h"
+#include "ipc/tar_read.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/train/tar.h"
+#include "ipc/tar.h"
 
 enum { MAX_EXTENDED = 1024 * 1024, MAX_HEADERS = 4 * TAR_MAX_MEMBERS };
 

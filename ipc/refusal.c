@@ -1,4 +1,4 @@
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 
 #include <stdarg.h>
 #include <stdio.h>
