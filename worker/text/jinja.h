@@ -25,10 +25,16 @@ enum jinja_error {
 	JINJA_LIMIT,   /* time, memory, output or nesting ran out */
 };
 
+#ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
+enum { JINJA_STEPS_MAX = 300000, JINJA_MEMORY_MAX = 64 << 20, JINJA_OUTPUT_MAX = 16 << 20 };
+#else
 enum {
+	JINJA_STEPS_MAX = 30000000,   /* nodes evaluated, or blocks of JINJA_STEP_BYTES handled */
 	JINJA_MEMORY_MAX = 512 << 20, /* bytes of an arena */
 	JINJA_OUTPUT_MAX = 128 << 20, /* bytes put out */
-	JINJA_STEPS_MAX = 60000000,   /* nodes evaluated, or blocks of JINJA_STEP_BYTES handled */
+};
+#endif
+enum {
 	JINJA_STEP_BYTES = 32,
 	JINJA_DEPTH_MAX = 1500, /* recursion of the interpreter, on the C stack */
 	JINJA_MACRO_MAX = 195,	/* macro calls inside each other: what Python's own limit allows */
@@ -50,6 +56,7 @@ struct jinja {
 	char *out; /* malloc'd */
 	size_t out_len, out_size;
 	bool autoescape;
+	bool folding; /* inside an output of constants, which Jinja evaluates when it compiles */
 	const struct jinja_dict *context; /* the variables of a rendering */
 	const void *block;		  /* struct jinja_value: what a filter block put out */
 	struct tm now;			  /* what strftime_now tells */

@@ -140,8 +140,9 @@ eval_slice(
 	for (int i = 0; i < 3; i++)
 		bounds[i] = node->b->list.at[i] == NULL ? jinja_none()
 							: jinja_eval(j, f, node->b->list.at[i]);
-	/* Of a constant that has no slices, Jinja's compiler makes undefined. */
-	if (node->a->kind == NODE_CONST && obj.type != JINJA_STRING)
+	/* While it folds constants Jinja makes undefined of what has no slices. */
+	if (j->folding && obj.type != JINJA_UNDEFINED && obj.type != JINJA_STRING &&
+	    obj.type != JINJA_LIST && obj.type != JINJA_TUPLE && obj.type != JINJA_RANGE)
 		return jinja_undefined_hint(j, "a constant that cannot be sliced");
 	return jinja_slice(j, obj, bounds[0], bounds[1], bounds[2]);
 }

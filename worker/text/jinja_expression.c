@@ -3,11 +3,10 @@
 #include "worker/text/jinja_parser.h"
 
 static struct jinja_node *parse_unary(struct jinja_parser *p, bool with_filter);
-static struct jinja_node *parse_primary(struct jinja_parser *p, bool with_namespace);
 
-static struct jinja_node *
-make(struct jinja_parser *p, enum jinja_node_kind kind, uint32_t line, struct jinja_node *a,
-    struct jinja_node *b)
+struct jinja_node *
+jinja_parse_make(struct jinja_parser *p, enum jinja_node_kind kind, uint32_t line,
+    struct jinja_node *a, struct jinja_node *b)
 {
 	struct jinja_node *node = jinja_node_new(p->j, kind, line);
 
@@ -16,15 +15,15 @@ make(struct jinja_parser *p, enum jinja_node_kind kind, uint32_t line, struct ji
 	return node;
 }
 
-static void
-add(struct jinja_parser *p, struct jinja_node *parent, struct jinja_node *child)
+void
+jinja_parse_add(struct jinja_parser *p, struct jinja_node *parent, struct jinja_node *child)
 {
 	jinja_adopt(p->j, parent, child);
 	jinja_nodes_add(p->j, &parent->list, child);
 }
 
-static struct jinja_node *
-constant(struct jinja_parser *p, uint32_t line, struct jinja_value v)
+struct jinja_node *
+jinja_parse_constant(struct jinja_parser *p, uint32_t line, struct jinja_value v)
 {
 	struct jinja_node *node = jinja_node_new(p->j, NODE_CONST, line);
 
@@ -40,7 +39,7 @@ parse_pow(struct jinja_parser *p)
 	struct jinja_node *left = parse_unary(p, true);
 
 	while (jinja_skip_if(p, TOKEN_POW)) {
-		left = make(p, NODE_BINARY, line, left, parse_unary(p, true));
+		left = jinja_parse_make(p, NODE_BINARY, line, left, parse_unary(p, true));
 		left->op = 'p';
 	}
 	return left;
@@ -62,7 +61,7 @@ parse_product(struct jinja_parser *p)
 		if (op == 0)
 			return left;
 		jinja_next(p);
-		left = make(p, NODE_BINARY, line, left, parse_pow(p));
+		left = jinja_parse_make(p, NODE_BINARY, line, left, parse_pow(p));
 		left->op = op;
 	}
 }
@@ -76,9 +75,9 @@ parse_concat(struct jinja_parser *p)
 	if (!jinja_at(p, TOKEN_TILDE))
 		return first;
 	node = jinja_node_new(p->j, NODE_CONCAT, line);
-	add(p, node, first);
+	jinja_parse_add(p, node, first);
 	while (jinja_skip_if(p, TOKEN_TILDE))
-		add(p, node, parse_product(p));
+		jinja_parse_add(p, node, parse_product(p));
 	return node;
 }
 
@@ -91,7 +90,7 @@ parse_sum(struct jinja_parser *p)
 	while (jinja_at(p, TOKEN_ADD) || jinja_at(p, TOKEN_SUB)) {
 		char op = jinja_next(p)->type == TOKEN_ADD ? '+' : '-';
 
-		left = make(p, NODE_BINARY, line, left, parse_concat(p));
+		left = jinja_parse_make(p, NODE_BINARY, line, left, parse_concat(p));
 		left->op = op;
 	}
 	return left;
@@ -130,10 +129,10 @@ parse_compare(struct jinja_parser *p)
 
 	while ((op = comparison(p)) != 0) {
 		if (node == NULL)
-			node = make(p, NODE_COMPARE, line, left, NULL);
-		operand = make(p, NODE_COMPARISON, p->at->line, NULL, parse_sum(p));
+			node = jinja_parse_make(p, NODE_COMPARE, line, left, NULL);
+		operand = jinja_parse_make(p, NODE_COMPARISON, p->at->line, NULL, parse_sum(p));
 		operand->op = op;
-		add(p, node, operand);
+		jinja_parse_add(p, node, operand);
 	}
 	return node != NULL ? node : left;
 }
@@ -147,7 +146,7 @@ parse_not(struct jinja_parser *p)
 	if (!jinja_skip_name(p, "not"))
 		return parse_compare(p);
 	jinja_descend(p);
-	node = make(p, NODE_NOT, line, parse_not(p), NULL);
+	node = jinja_parse_make(p, NODE_NOT, line, parse_not(p), NULL);
 	p->depth--;
 	return node;
 }
@@ -159,7 +158,7 @@ parse_and(struct jinja_parser *p)
 	struct jinja_node *left = parse_not(p);
 
 	while (jinja_skip_name(p, "and"))
-		left = make(p, NODE_AND, line, left, parse_not(p));
+		left = jinja_parse_make(p, NODE_AND, line, left, parse_not(p));
 	return left;
 }
 
@@ -170,7 +169,7 @@ parse_or(struct jinja_parser *p)
 	struct jinja_node *left = parse_and(p);
 
 	while (jinja_skip_name(p, "or"))
-		left = make(p, NODE_OR, line, left, parse_and(p));
+		left = jinja_parse_make(p, NODE_OR, line, left, parse_and(p));
 	return left;
 }
 
@@ -184,199 +183,13 @@ jinja_parse_expression(struct jinja_parser *p, bool conditions)
 	node = parse_or(p);
 	while (conditions && jinja_skip_name(p, "if")) {
 		then = node;
-		node = make(p, NODE_CONDITION, line, parse_or(p), then);
+		node = jinja_parse_make(p, NODE_CONDITION, line, parse_or(p), then);
 		if (jinja_skip_name(p, "else"))
 			node->c = jinja_adopt(p->j, node, jinja_parse_expression(p, true));
 		line = p->at->line;
 	}
 	p->depth--;
 	return node;
-}
-
-static struct jinja_arguments *
-parse_arguments(struct jinja_parser *p, struct jinja_node *owner)
-{
-	static const char wrong[] = "invalid syntax for function call expression";
-	struct jinja_arguments *args = jinja_alloc(p->j, sizeof(*args));
-	struct jinja_value names[64];
-	uint32_t line = jinja_expect(p, TOKEN_LPAREN)->line;
-	bool first = true;
-
-	while (!jinja_at(p, TOKEN_RPAREN)) {
-		if (!first) {
-			jinja_expect(p, TOKEN_COMMA);
-			if (jinja_at(p, TOKEN_RPAREN))
-				break;
-		}
-		first = false;
-		if (args->dyn_kwargs != NULL)
-			jinja_parse_fail(p, line, wrong);
-		if (jinja_at(p, TOKEN_POW)) {
-			jinja_next(p);
-			args->dyn_kwargs =
-			    jinja_adopt(p->j, owner, jinja_parse_expression(p, true));
-		} else if (jinja_at(p, TOKEN_NAME) && p->at[1].type == TOKEN_ASSIGN) {
-			if (args->keywords.count == sizeof(names) / sizeof(*names))
-				jinja_parse_fail(p, line, "more than 64 keyword arguments");
-			for (size_t i = 0; i < args->keywords.count; i++)
-				if (jinja_equal(p->j, names[i], p->at->value))
-					jinja_parse_fail(p, line, "keyword argument repeated: %.*s",
-					    (int)names[i].len, names[i].text);
-			names[args->keywords.count] = jinja_next(p)->value;
-			jinja_next(p);
-			jinja_nodes_add(p->j, &args->keywords,
-			    jinja_adopt(p->j, owner, jinja_parse_expression(p, true)));
-		} else if (args->dyn_args != NULL) {
-			jinja_parse_fail(p, line, wrong);
-		} else if (jinja_skip_if(p, TOKEN_MUL)) {
-			args->dyn_args = jinja_adopt(p->j, owner, jinja_parse_expression(p, true));
-		} else if (args->keywords.count > 0) {
-			jinja_parse_fail(p, line, wrong);
-		} else {
-			jinja_nodes_add(p->j, &args->list,
-			    jinja_adopt(p->j, owner, jinja_parse_expression(p, true)));
-		}
-	}
-	jinja_expect(p, TOKEN_RPAREN);
-	args->names = jinja_alloc_array(p->j, args->keywords.count, sizeof(*names));
-	if (args->keywords.count != 0)
-		memcpy(args->names, names, args->keywords.count * sizeof(*names));
-	return args;
-}
-
-static struct jinja_node *
-parse_call(struct jinja_parser *p, struct jinja_node *callee)
-{
-	struct jinja_node *node = make(p, NODE_CALL, p->at->line, callee, NULL);
-
-	node->args = parse_arguments(p, node);
-	return node;
-}
-
-/* One of a list of subscripts: an expression or a slice. */
-static struct jinja_node *
-parse_subscribed(struct jinja_parser *p)
-{
-	uint32_t line = p->at->line;
-	struct jinja_node *first = NULL, *slice;
-
-	if (!jinja_at(p, TOKEN_COLON))
-		first = jinja_parse_expression(p, true);
-	if (!jinja_skip_if(p, TOKEN_COLON))
-		return first;
-	slice = jinja_node_new(p->j, NODE_SLICE, line);
-	add(p, slice, first);
-	if (jinja_at(p, TOKEN_COLON) || jinja_at(p, TOKEN_RBRACKET) || jinja_at(p, TOKEN_COMMA))
-		add(p, slice, NULL);
-	else
-		add(p, slice, jinja_parse_expression(p, true));
-	if (jinja_skip_if(p, TOKEN_COLON) && !jinja_at(p, TOKEN_RBRACKET) &&
-	    !jinja_at(p, TOKEN_COMMA))
-		add(p, slice, jinja_parse_expression(p, true));
-	else
-		add(p, slice, NULL);
-	return slice;
-}
-
-static struct jinja_node *
-parse_subscript(struct jinja_parser *p, struct jinja_node *of)
-{
-	const struct jinja_token *token = jinja_next(p);
-	struct jinja_node *node, *arg, *tuple;
-
-	if (token->type == TOKEN_DOT) {
-		const struct jinja_token *attr = jinja_next(p);
-
-		if (attr->type == TOKEN_NAME) {
-			node = make(p, NODE_GETATTR, token->line, of, NULL);
-			node->value = attr->value;
-			return node;
-		}
-		if (attr->type != TOKEN_INTEGER)
-			jinja_parse_fail(p, attr->line, "expected name or number");
-		return make(p, NODE_GETITEM, token->line, of, constant(p, attr->line, attr->value));
-	}
-	tuple = jinja_node_new(p->j, NODE_TUPLE, token->line);
-	while (!jinja_at(p, TOKEN_RBRACKET)) {
-		if (tuple->list.count > 0)
-			jinja_expect(p, TOKEN_COMMA);
-		add(p, tuple, parse_subscribed(p));
-	}
-	jinja_expect(p, TOKEN_RBRACKET);
-	arg = tuple->list.count == 1 ? tuple->list.at[0] : tuple;
-	for (size_t i = 0; arg == tuple && i < tuple->list.count; i++)
-		if (tuple->list.at[i]->kind == NODE_SLICE)
-			jinja_parse_fail(p, token->line, "a slice among several subscripts");
-	return make(p, NODE_GETITEM, token->line, of, arg);
-}
-
-static struct jinja_node *
-parse_postfix(struct jinja_parser *p, struct jinja_node *node)
-{
-	for (;;) {
-		if (jinja_at(p, TOKEN_DOT) || jinja_at(p, TOKEN_LBRACKET))
-			node = parse_subscript(p, node);
-		else if (jinja_at(p, TOKEN_LPAREN))
-			node = parse_call(p, node);
-		else
-			return node;
-	}
-}
-
-/* name or dotted.name of a filter or test */
-static struct jinja_value
-parse_dotted(struct jinja_parser *p)
-{
-	struct jinja_value name = jinja_expect(p, TOKEN_NAME)->value;
-
-	while (jinja_skip_if(p, TOKEN_DOT)) {
-		struct jinja_value part = jinja_expect(p, TOKEN_NAME)->value;
-		char *text = jinja_alloc(p->j, (size_t)name.len + 1 + part.len);
-
-		memcpy(text, name.text, name.len);
-		text[name.len] = '.';
-		memcpy(text + name.len + 1, part.text, part.len);
-		name = jinja_string(text, (size_t)name.len + 1 + part.len);
-	}
-	return name;
-}
-
-struct jinja_node *
-jinja_parse_filters(struct jinja_parser *p, struct jinja_node *node, bool inline_first)
-{
-	while (inline_first || jinja_skip_if(p, TOKEN_PIPE)) {
-		node = make(p, NODE_FILTER, p->at->line, node, NULL);
-		node->value = parse_dotted(p);
-		if (jinja_at(p, TOKEN_LPAREN))
-			node->args = parse_arguments(p, node);
-		inline_first = false;
-	}
-	return node;
-}
-
-static struct jinja_node *
-parse_test(struct jinja_parser *p, struct jinja_node *of)
-{
-	uint32_t line = jinja_next(p)->line;
-	bool negated = jinja_skip_name(p, "not");
-	struct jinja_node *node = make(p, NODE_TEST, line, of, NULL), *arg;
-	enum jinja_token_type type;
-
-	node->value = parse_dotted(p);
-	type = p->at->type;
-	if (type == TOKEN_LPAREN) {
-		node->args = parse_arguments(p, node);
-	} else if ((type == TOKEN_NAME || type == TOKEN_STRING || type == TOKEN_INTEGER ||
-		       type == TOKEN_FLOAT || type == TOKEN_LBRACKET || type == TOKEN_LBRACE) &&
-		   !jinja_at_name(p, "else") && !jinja_at_name(p, "or") &&
-		   !jinja_at_name(p, "and")) {
-		if (jinja_at_name(p, "is"))
-			jinja_parse_fail(p, p->at->line, "You cannot chain multiple tests with is");
-		arg = parse_postfix(p, parse_primary(p, false));
-		node->args = jinja_alloc(p->j, sizeof(*node->args));
-		jinja_nodes_add(p->j, &node->args->list, jinja_adopt(p->j, node, arg));
-	}
-	return negated ? make(p, NODE_NOT, line, node, NULL) : node;
 }
 
 static struct jinja_node *
@@ -387,22 +200,14 @@ parse_unary(struct jinja_parser *p, bool with_filter)
 
 	jinja_descend(p);
 	if (jinja_skip_if(p, TOKEN_SUB))
-		node = make(p, NODE_NEG, line, parse_unary(p, false), NULL);
+		node = jinja_parse_make(p, NODE_NEG, line, parse_unary(p, false), NULL);
 	else if (jinja_skip_if(p, TOKEN_ADD))
-		node = make(p, NODE_POS, line, parse_unary(p, false), NULL);
+		node = jinja_parse_make(p, NODE_POS, line, parse_unary(p, false), NULL);
 	else
-		node = parse_primary(p, false);
-	node = parse_postfix(p, node);
-	while (with_filter) {
-		if (jinja_at(p, TOKEN_PIPE))
-			node = jinja_parse_filters(p, node, false);
-		else if (jinja_at_name(p, "is"))
-			node = parse_test(p, node);
-		else if (jinja_at(p, TOKEN_LPAREN))
-			node = parse_call(p, node);
-		else
-			break;
-	}
+		node = jinja_parse_primary(p, false);
+	node = jinja_parse_postfix(p, node);
+	if (with_filter)
+		node = jinja_parse_filter_expression(p, node);
 	p->depth--;
 	return node;
 }
@@ -414,11 +219,11 @@ parse_name_or_word(struct jinja_parser *p, bool with_namespace)
 	struct jinja_node *node;
 
 	if (jinja_string_is(token->value, "true") || jinja_string_is(token->value, "True"))
-		return constant(p, token->line, jinja_bool(true));
+		return jinja_parse_constant(p, token->line, jinja_bool(true));
 	if (jinja_string_is(token->value, "false") || jinja_string_is(token->value, "False"))
-		return constant(p, token->line, jinja_bool(false));
+		return jinja_parse_constant(p, token->line, jinja_bool(false));
 	if (jinja_string_is(token->value, "none") || jinja_string_is(token->value, "None"))
-		return constant(p, token->line, jinja_none());
+		return jinja_parse_constant(p, token->line, jinja_none());
 	if (with_namespace && jinja_skip_if(p, TOKEN_DOT)) {
 		node = jinja_node_new(p->j, NODE_NSREF, token->line);
 		node->attr = jinja_expect(p, TOKEN_NAME)->value;
@@ -445,7 +250,7 @@ parse_strings(struct jinja_parser *p)
 		memcpy(both + text.len, more.text, more.len);
 		text = jinja_string(both, (size_t)text.len + more.len);
 	}
-	return constant(p, line, text);
+	return jinja_parse_constant(p, line, text);
 }
 
 /* [a, b] or {a: b} */
@@ -459,18 +264,18 @@ parse_display(struct jinja_parser *p, enum jinja_node_kind kind, enum jinja_toke
 			jinja_expect(p, TOKEN_COMMA);
 		if (jinja_at(p, end))
 			break;
-		add(p, node, jinja_parse_expression(p, true));
+		jinja_parse_add(p, node, jinja_parse_expression(p, true));
 		if (kind == NODE_DICT) {
 			jinja_expect(p, TOKEN_COLON);
-			add(p, node, jinja_parse_expression(p, true));
+			jinja_parse_add(p, node, jinja_parse_expression(p, true));
 		}
 	}
 	jinja_expect(p, end);
 	return node;
 }
 
-static struct jinja_node *
-parse_primary(struct jinja_parser *p, bool with_namespace)
+struct jinja_node *
+jinja_parse_primary(struct jinja_parser *p, bool with_namespace)
 {
 	const struct jinja_token *token = p->at;
 	struct jinja_node *node;
@@ -483,7 +288,7 @@ parse_primary(struct jinja_parser *p, bool with_namespace)
 	case TOKEN_INTEGER:
 	case TOKEN_FLOAT:
 		jinja_next(p);
-		return constant(p, token->line, token->value);
+		return jinja_parse_constant(p, token->line, token->value);
 	case TOKEN_LPAREN:
 		jinja_next(p);
 		node = jinja_parse_tuple(p, true, NULL, true);
@@ -513,8 +318,8 @@ parse_items(struct jinja_parser *p, bool simplified, bool conditions, const char
 		if (jinja_at(p, TOKEN_VARIABLE_END) || jinja_at(p, TOKEN_BLOCK_END) ||
 		    jinja_at(p, TOKEN_RPAREN) || (end != NULL && jinja_at_name(p, end)))
 			break;
-		add(p, tuple,
-		    simplified ? parse_primary(p, with_namespace)
+		jinja_parse_add(p, tuple,
+		    simplified ? jinja_parse_primary(p, with_namespace)
 			       : jinja_parse_expression(p, conditions));
 		if (!jinja_at(p, TOKEN_COMMA))
 			break;

@@ -193,12 +193,10 @@ FILTER(truncate)
 {
 	static const char *const names[] = {"length", "killwords", "end", "leeway"};
 	struct jinja_value a[4], end, cut;
-	int64_t length, leeway = 5, keep;
+	int64_t length, leeway = 5, keep, whole;
 	const char *space;
 
 	jinja_bind(j, "truncate", args, names, 4, 0, a);
-	if (v.type != JINJA_STRING)
-		jinja_fail_type(j, "object of type '%s' cannot be truncated", v);
 	length = jinja_arg_int(j, a[0], 255);
 	end = jinja_arg_string(j, a[2], "...");
 	if (a[3].type != JINJA_NONE)
@@ -207,8 +205,11 @@ FILTER(truncate)
 	if (keep < 0 || leeway < 0)
 		jinja_fail(j, JINJA_RUNTIME, "truncate: expected length >= %lld",
 		    (long long)jinja_length(j, end));
-	if (jinja_length(j, v) <= length || jinja_length(j, v) - length <= leeway)
+	whole = jinja_length(j, v);
+	if (whole >= 0 && (whole <= length || whole - length <= leeway))
 		return v;
+	if (v.type != JINJA_STRING)
+		jinja_fail_type(j, "an object of type '%s' cannot be truncated", v);
 	cut = jinja_slice(j, v, jinja_none(), jinja_int(keep), jinja_none());
 	space = cut.len > 0 ? memrchr(cut.text, ' ', cut.len) : NULL;
 	if (!jinja_arg_bool(a[1], false) && space != NULL)

@@ -140,6 +140,50 @@ parse_spec(struct format *f, struct jinja_value text)
 	return spec;
 }
 
+/* Whether a value of this type takes such a spec, as its __format__ decides in Python. */
+static bool
+spec_fits(struct jinja_value v, const struct jinja_spec *spec)
+{
+	const char *types;
+
+	if (v.type == JINJA_STRING)
+		return (spec->type == 0 || spec->type == 's') && spec->sign == 0 &&
+		       spec->align != '=' && spec->group == 0 && !spec->alternate;
+	if (!jinja_is_number(v))
+		return false;
+	types = v.type == JINJA_FLOAT ? "eEfFgGn%" : "bdoxXneEfFgG%";
+	if (spec->type == 'c')
+		return v.type != JINJA_FLOAT && spec->sign == 0 && spec->precision < 0;
+	if (spec->type != 0 && strchr(types, spec->type) == NULL)
+		return false;
+	if (spec->group == ',' && spec->type != 0 && strchr("bnoxX", spec->type) != NULL)
+		return false;
+	return v.type == JINJA_FLOAT || spec->precision < 0 ||
+	       (spec->type != 0 && strchr("eEfFgG%", spec->type) != NULL);
+}
+
+static void
+put_formatted(struct format *f, struct jinja_value v, struct jinja_spec spec)
+{
+	char text[4];
+	int64_t c;
+
+	if (v.type != JINJA_STRING && spec.type != 'c') {
+		spec.type = spec.type == 'n' && v.type != JINJA_FLOAT ? 'd' : spec.type;
+		jinja_put_number(f->j, v, &spec);
+		return;
+	}
+	if (spec.zero && spec.fill == 0)
+		spec.fill = '0';
+	if (v.type != JINJA_STRING) {
+		c = jinja_to_int64(f->j, v, "%c");
+		if (c < 0 || c > 0x10ffff || (c >= 0xd800 && c < 0xe000))
+			jinja_fail(f->j, JINJA_RUNTIME, "%%c arg not in range(0x110000)");
+		v = jinja_string_copy(f->j, text, jinja_encode((uint32_t)c, text));
+	}
+	jinja_put_text(f->j, v, &spec);
+}
+
 static void
 put_value(struct format *f, struct jinja_value v, struct jinja_value text)
 {
@@ -150,23 +194,10 @@ put_value(struct format *f, struct jinja_value v, struct jinja_value text)
 		jinja_put_str(f->j, v);
 	} else {
 		spec = parse_spec(f, text);
-		if (v.type == JINJA_STRING && (spec.type == 0 || spec.type == 's') &&
-		    spec.sign == 0 && spec.align != '=') {
-			if (spec.zero && spec.fill == 0)
-				spec.fill = '0';
-			jinja_put_text(f->j, v, &spec);
-		} else if (jinja_is_number(v) &&
-			   (spec.type == 0 || strchr("bdoxXeEfFgGn%", spec.type) != NULL) &&
-			   (v.type != JINJA_FLOAT || strchr("bdoxX", spec.type) == NULL ||
-			       spec.type == 0) &&
-			   (v.type == JINJA_FLOAT || spec.precision < 0 ||
-			       strchr("eEfFgG%", spec.type) != NULL)) {
-			spec.type = spec.type == 'n' && v.type != JINJA_FLOAT ? 'd' : spec.type;
-			jinja_put_number(f->j, v, &spec);
-		} else {
+		if (!spec_fits(v, &spec))
 			jinja_fail_type(
 			    f->j, "unsupported format string for an object of type '%s'", v);
-		}
+		put_formatted(f, v, spec);
 	}
 	if (f->markup && !(v.type == JINJA_STRING && (v.flags & JINJA_MARKUP))) {
 		v = jinja_escape(f->j, jinja_capture(f->j, from));

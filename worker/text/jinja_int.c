@@ -264,29 +264,6 @@ jinja_int_power(struct jinja *j, struct jinja_value a, struct jinja_value b)
 	return power;
 }
 
-bool
-jinja_int_parse(struct jinja *j, const char *digits, size_t len, unsigned base, bool negative,
-    struct jinja_value *out)
-{
-	struct jinja_value v = jinja_int(0);
-
-	if (len == 0)
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = (unsigned char)digits[i];
-		unsigned digit = c >= '0' && c <= '9'		      ? c - 0u - '0'
-				 : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10u
-								      : 36;
-
-		if (digit >= base)
-			return false;
-		v = jinja_int_binary(j, '*', v, jinja_int(base));
-		v = jinja_int_binary(j, '+', v, jinja_int(digit));
-	}
-	*out = negative ? jinja_int_negate(j, v) : v;
-	return true;
-}
-
 void
 jinja_int_put(struct jinja *j, struct jinja_value v, unsigned base)
 {

@@ -25,7 +25,6 @@ next_char(struct jinja *j, struct jinja_iterator *it, struct jinja_value *out)
 		return false;
 	jinja_decode(it->source.text + it->at, it->source.len - it->at, &len);
 	*out = jinja_string(it->source.text + it->at, len);
-	out->flags = it->source.flags & JINJA_MARKUP;
 	it->at += len;
 	return true;
 }

@@ -41,7 +41,7 @@ put_string(struct jinja *j, const char *s, size_t n, bool ascii)
 		uint32_t c = b;
 
 		len = 1;
-		if (b >= ' ' && b != '"' && b != '\\' && (b < 0x80 || !ascii))
+		if (b >= ' ' && b != '"' && b != '\\' && (b < 0x7f || !ascii))
 			continue;
 		c = jinja_decode(s + at, n - at, &len);
 		jinja_put(j, s + from, at - from);

@@ -83,6 +83,29 @@ jinja_integer_length(const char *s, size_t n, size_t at)
 	return digits(s, n, at, 10);
 }
 
+bool
+jinja_int_parse(struct jinja *j, const char *digits, size_t len, unsigned base, bool negative,
+    struct jinja_value *out)
+{
+	struct jinja_value v = jinja_int(0);
+
+	if (len == 0)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		unsigned char c = (unsigned char)digits[i];
+		unsigned digit = c >= '0' && c <= '9'		      ? c - 0u - '0'
+				 : (c | 32) >= 'a' && (c | 32) <= 'z' ? (c | 32) - 'a' + 10u
+								      : 36;
+
+		if (digit >= base)
+			return false;
+		v = jinja_int_binary(j, '*', v, jinja_int(base));
+		v = jinja_int_binary(j, '+', v, jinja_int(digit));
+	}
+	*out = negative ? jinja_int_negate(j, v) : v;
+	return true;
+}
+
 /* Copies without underscores, as a C string. */
 static char *
 without_underscores(struct jinja *j, const char *s, size_t n, size_t *len)

@@ -226,19 +226,26 @@ find(const struct jinja_method_entry *table, struct jinja_value name)
 	return NULL;
 }
 
+static const struct jinja_method_entry *
+find_text(struct jinja_value name)
+{
+	const struct jinja_method_entry *const tables[] = {
+	    jinja_text_methods, jinja_split_methods, jinja_case_methods, jinja_layout_methods};
+	const struct jinja_method_entry *entry = NULL;
+
+	for (size_t i = 0; entry == NULL && i < sizeof(tables) / sizeof(*tables); i++)
+		entry = find(tables[i], name);
+	return entry;
+}
+
 const struct jinja_method_entry *
 jinja_method_find(struct jinja_value self, struct jinja_value name)
 {
-	const struct jinja_method_entry *entry;
-
 	if (name.len == 0)
 		return NULL;
 	switch (self.type) {
 	case JINJA_STRING:
-		entry = find(jinja_text_methods, name);
-		if (entry == NULL)
-			entry = find(jinja_split_methods, name);
-		return entry != NULL ? entry : find(jinja_case_methods, name);
+		return find_text(name);
 	case JINJA_LIST:
 		return find(list_methods, name);
 	case JINJA_TUPLE:

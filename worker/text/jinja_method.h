@@ -28,7 +28,7 @@ bool jinja_dict_has_method(struct jinja_value name);
 
 /* By file; each ends with an entry without a name. */
 extern const struct jinja_method_entry jinja_text_methods[], jinja_case_methods[],
-    jinja_split_methods[];
+    jinja_split_methods[], jinja_layout_methods[];
 
 /* Strips white space, or the characters of `chars`; side is -1 (left), 1 (right) or 0 (both). */
 struct jinja_value jinja_strip(

@@ -1,7 +1,8 @@
 /*
  * The parser: tokens to a syntax tree, by the grammar of Jinja 3.1 with loop controls and
  * {% generation %}. What templates of one file have no use for (include, import, extends, recursive
- * loops) is refused by its name. jinja_statement.c has the statements, jinja_expression.c the rest.
+ * loops) is refused by its name. jinja_statement.c has the statements,
+ * jinja_expression.c operators and primaries, jinja_postfix.c what follows a primary.
  */
 #ifndef WORKER_TEXT_JINJA_PARSER_H
 #define WORKER_TEXT_JINJA_PARSER_H
@@ -32,6 +33,18 @@ const struct jinja_token *jinja_expect(struct jinja_parser *p, enum jinja_token_
 void jinja_expect_name(struct jinja_parser *p, const char *name);
 void jinja_descend(struct jinja_parser *p);
 
+/* A node with these children (NULL is allowed), a child of a list, a constant. */
+struct jinja_node *jinja_parse_make(struct jinja_parser *p, enum jinja_node_kind kind,
+    uint32_t line, struct jinja_node *a, struct jinja_node *b);
+void jinja_parse_add(struct jinja_parser *p, struct jinja_node *parent, struct jinja_node *child);
+struct jinja_node *jinja_parse_constant(
+    struct jinja_parser *p, uint32_t line, struct jinja_value v);
+
+/* A name, a literal or something in brackets; what may follow it: .name [x] (x), and then | and is.
+ */
+struct jinja_node *jinja_parse_primary(struct jinja_parser *p, bool with_namespace);
+struct jinja_node *jinja_parse_postfix(struct jinja_parser *p, struct jinja_node *node);
+struct jinja_node *jinja_parse_filter_expression(struct jinja_parser *p, struct jinja_node *node);
 struct jinja_node *jinja_parse_expression(struct jinja_parser *p, bool conditions);
 /* A tuple without parentheses, or one expression. end: a name that ends it, or NULL. */
 struct jinja_node *jinja_parse_tuple(

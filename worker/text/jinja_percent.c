@@ -171,6 +171,14 @@ put_one(struct percent *p)
 		put_conversion(p, has ? v : next_value(p), &spec);
 }
 
+/* What Python takes for a mapping, which need not be used up. */
+static bool
+has_items(struct jinja_value v)
+{
+	return v.type == JINJA_DICT || v.type == JINJA_LIST || v.type == JINJA_RANGE ||
+	       v.type == JINJA_UNDEFINED;
+}
+
 struct jinja_value
 jinja_percent(struct jinja *j, struct jinja_value format, struct jinja_value value)
 {
@@ -191,9 +199,8 @@ jinja_percent(struct jinja *j, struct jinja_value format, struct jinja_value val
 		p.at = next + 1;
 		put_one(&p);
 	}
-	if (value.type == JINJA_TUPLE
-		? p.used < value.list->count
-		: p.used == 0 && value.type != JINJA_DICT && value.type != JINJA_LIST)
+	if (value.type == JINJA_TUPLE ? p.used < value.list->count
+				      : p.used == 0 && !has_items(value))
 		jinja_fail(
 		    j, JINJA_RUNTIME, "not all arguments converted during string formatting");
 	out = jinja_capture(j, from);

@@ -166,6 +166,16 @@ run_if(struct jinja *j, struct jinja_frame *f, const struct jinja_node *node)
 	return jinja_run(j, f, &node->other);
 }
 
+/* What filter and call blocks give goes into the output as it is, so it must be text. */
+static void
+put_joined(struct jinja *j, struct jinja_value v)
+{
+	if (v.type != JINJA_STRING)
+		jinja_fail(j, JINJA_RUNTIME, "sequence item: expected str instance, %s found",
+		    jinja_type_name(v));
+	jinja_put(j, v.text, v.len);
+}
+
 /* A set block or a filter block: what the body puts out goes through the filter. */
 static enum jinja_flow
 run_captured(struct jinja *j, struct jinja_frame *f, const struct jinja_node *node)
@@ -187,8 +197,7 @@ run_captured(struct jinja *j, struct jinja_frame *f, const struct jinja_node *no
 			v.flags = JINJA_MARKUP;
 		jinja_assign(j, f, node->a, v);
 	} else if (flow == JINJA_ON) {
-		v = j->autoescape ? jinja_escape(j, v) : v;
-		jinja_put_str(j, v);
+		put_joined(j, v);
 	}
 	jinja_scope_leave(f, &node->scope);
 	return flow;
@@ -241,8 +250,7 @@ run_call_block(struct jinja *j, struct jinja_frame *f, const struct jinja_node *
 
 	jinja_eval_args(j, f, node->b->args, macro_value(j, f, node), &args);
 	v = jinja_call(j, callee, &args);
-	v = j->autoescape ? jinja_escape(j, v) : v;
-	jinja_put_str(j, v);
+	put_joined(j, v);
 }
 
 static void
@@ -264,8 +272,11 @@ run_generation(struct jinja *j, struct jinja_frame *f, const struct jinja_node *
 static void
 run_output(struct jinja *j, struct jinja_frame *f, const struct jinja_node *node)
 {
-	struct jinja_value v = jinja_eval(j, f, node->a);
+	struct jinja_value v;
 
+	j->folding = node->op == 'c';
+	v = jinja_eval(j, f, node->a);
+	j->folding = false;
 	jinja_put_str(j, j->autoescape ? jinja_escape(j, v) : v);
 }
 

@@ -5,6 +5,7 @@
 #include "worker/text/jinja_builtin.h"
 #include "worker/text/jinja_method.h"
 #include "worker/text/jinja_symbols.h"
+#include "worker/text/jinja_walk.h"
 
 /* Where the resolver stands. */
 struct place {
@@ -16,67 +17,6 @@ struct place {
 };
 
 static void resolve_all(struct jinja *j, struct place at, const struct jinja_nodes *nodes);
-
-/* Walks in Jinja's order of children; true when the name was read, *stop when it was assigned. */
-static bool
-reads(struct jinja *j, const struct jinja_node *node, const char *name, bool *stop)
-{
-	const struct jinja_arguments *args;
-
-	if (node == NULL || *stop || node->kind == NODE_BLOCK)
-		return false;
-	jinja_pay(j, 0);
-	if (node->kind == NODE_NAME && jinja_string_is(node->value, name)) {
-		*stop = node->store;
-		return !node->store;
-	}
-	if (node->kind == NODE_CALL_BLOCK && reads(j, node->b, name, stop))
-		return true;
-	if (node->function != NULL) {
-		for (size_t i = 0; i < node->function->parameters.count; i++)
-			*stop |= jinja_string_is(node->function->parameters.at[i]->value, name);
-		for (size_t i = 0; i < node->function->defaults.count; i++)
-			if (reads(j, node->function->defaults.at[i], name, stop))
-				return true;
-	}
-	if (reads(j, node->a, name, stop) ||
-	    (node->kind != NODE_FILTER_BLOCK && node->kind != NODE_CALL_BLOCK &&
-		reads(j, node->b, name, stop)))
-		return true;
-	const struct jinja_nodes *lists[] = {&node->list, &node->more, &node->body, &node->other};
-
-	if (node->kind == NODE_IF) {
-		lists[1] = &node->body;
-		lists[2] = &node->more;
-	}
-	for (size_t k = 0; k < 4; k++)
-		for (size_t i = 0; i < lists[k]->count; i++)
-			if (reads(j, lists[k]->at[i], name, stop))
-				return true;
-	if (reads(j, node->c, name, stop) ||
-	    (node->kind == NODE_FILTER_BLOCK && reads(j, node->b, name, stop)))
-		return true;
-	if ((args = node->args) == NULL)
-		return false;
-	for (size_t i = 0; i < args->list.count; i++)
-		if (reads(j, args->list.at[i], name, stop))
-			return true;
-	for (size_t i = 0; i < args->keywords.count; i++)
-		if (reads(j, args->keywords.at[i], name, stop))
-			return true;
-	return reads(j, args->dyn_args, name, stop) || reads(j, args->dyn_kwargs, name, stop);
-}
-
-bool
-jinja_reads(struct jinja *j, const struct jinja_nodes *nodes, const char *name)
-{
-	bool stop = false;
-
-	for (size_t i = 0; i < nodes->count; i++)
-		if (reads(j, nodes->at[i], name, &stop))
-			return true;
-	return false;
-}
 
 static void
 resolve_name(struct jinja *j, struct place at, struct jinja_node *node)
@@ -353,6 +293,7 @@ resolve(struct jinja *j, struct place at, struct jinja_node *node)
 			    node->kind == NODE_BREAK ? "break" : "continue");
 		break;
 	default: /* NODE_SET, NODE_OUTPUT */
+		node->op = node->kind == NODE_OUTPUT && jinja_is_constant(j, node->a) ? 'c' : 0;
 		resolve_expression(j, at, node->b);
 		resolve_expression(j, at, node->a);
 	}

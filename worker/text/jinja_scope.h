@@ -13,7 +13,4 @@
 /* Turns a template's statements into its root function. Fails with a line (JINJA_SYNTAX). */
 struct jinja_function *jinja_scope_resolve(struct jinja *j, struct jinja_nodes body);
 
-/* Whether `name` is read in these nodes before anything there assigns it. */
-bool jinja_reads(struct jinja *j, const struct jinja_nodes *nodes, const char *name);
-
 #endif

@@ -72,8 +72,7 @@ FILTER(first)
 static bool
 is_reversible(struct jinja_value v)
 {
-	return jinja_is_iterable(v) && v.type != JINJA_ITERATOR && v.type != JINJA_LOOP &&
-	       v.type != JINJA_UNDEFINED;
+	return jinja_is_iterable(v) && v.type != JINJA_ITERATOR && v.type != JINJA_LOOP;
 }
 
 FILTER(last)
@@ -82,7 +81,7 @@ FILTER(last)
 
 	jinja_bind(j, "last", args, NULL, 0, 0, NULL);
 	if (v.type == JINJA_STRING && v.len > 0)
-		return jinja_getitem(j, v, jinja_int(-1));
+		return jinja_to_str(j, jinja_getitem(j, v, jinja_int(-1)));
 	if (!is_reversible(v))
 		jinja_fail_type(j, "'%s' object is not reversible", v);
 	list = jinja_to_list(j, v);

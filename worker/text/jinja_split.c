@@ -100,8 +100,7 @@ rsplit_space(struct jinja *j, struct jinja_value s, int64_t most, struct jinja_l
 		if (end == s.text)
 			return;
 		if (most == 0) {
-			at = s.text + jinja_left_space(s.text, (size_t)(end - s.text));
-			jinja_append(j, out, part(s, at, end));
+			jinja_append(j, out, part(s, s.text, end));
 			return;
 		}
 		for (at = end; at > s.text; at -= len) {

@@ -92,10 +92,18 @@ test_divisible(struct jinja *j, struct jinja_value v, const struct jinja_args *a
 	return remainder_of(j, v, by) == 0;
 }
 
+static void
+check_hashable(struct jinja *j, struct jinja_value v)
+{
+	if (v.type == JINJA_LIST || v.type == JINJA_DICT)
+		jinja_fail(j, JINJA_RUNTIME, "unhashable type: '%s'", jinja_type_name(v));
+}
+
 static bool
 test_filter(struct jinja *j, struct jinja_value v, const struct jinja_args *args)
 {
 	jinja_bind(j, "filter", args, NULL, 0, 0, NULL);
+	check_hashable(j, v);
 	return v.type == JINJA_STRING && (jinja_filter_find(v) != NULL || jinja_filter_refused(v));
 }
 
@@ -103,6 +111,7 @@ static bool
 test_test(struct jinja *j, struct jinja_value v, const struct jinja_args *args)
 {
 	jinja_bind(j, "test", args, NULL, 0, 0, NULL);
+	check_hashable(j, v);
 	return v.type == JINJA_STRING && jinja_test_find(v) != NULL;
 }
 

@@ -13,7 +13,10 @@
 	X(MISSING,                                                                                 \
 	    "missing") /* an empty slot or an argument not given: never seen by templates */       \
 	X(UNDEFINED, "Undefined")                                                                  \
-	X(NONE, "NoneType") X(BOOL, "bool") X(INT, "int") X(BIG, "int") /* outside int64 */        \
+	X(NONE, "NoneType")                                                                        \
+	X(BOOL, "bool")                                                                            \
+	X(INT, "int")                                                                              \
+	X(BIG, "int") /* outside int64 */                                                          \
 	    X(FLOAT, "float") X(STRING, "str") X(LIST, "list") X(TUPLE, "tuple") X(DICT, "dict")   \
 		X(RANGE, "range") X(KEYS, "dict_keys") X(VALUES, "dict_values")                    \
 		    X(ITEMS, "dict_items") X(ITERATOR, "generator") X(NAMESPACE, "Namespace")      \

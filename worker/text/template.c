@@ -25,6 +25,8 @@ refuse_failure(const struct jinja *j, struct refusal *r)
 		return refuse(r, 422, "%s", j->message);
 	if (j->error == JINJA_SYNTAX)
 		return refuse(r, 422, "line %u: %s", j->line, j->message);
+	if (j->line == 0)
+		return refuse(r, 422, "%s", j->message);
 	return refuse(r, 422, "%s (line %u)", j->message, j->line);
 }
 
