@@ -40,8 +40,11 @@ put_uint(struct bytes *b, uint64_t value, size_t size)
 static inline void
 put_zeros(struct bytes *b, size_t count)
 {
-	for (size_t i = 0; i < count; i++)
-		put(b, "", 1);
+	b->data = realloc(b->data, b->len + count + 1);
+	if (b->data == NULL)
+		abort();
+	memset(b->data + b->len, 0, count);
+	b->len += count;
 }
 
 static inline void
