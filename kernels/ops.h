@@ -87,7 +87,9 @@ struct op_options {
 /* Backend state: threads or stream, GEMM library, scratch. One per process is enough. */
 struct op_context;
 
-/* Opens the backend. On failure *out is NULL and the reason is op_last_error(NULL). */
+/* Opens the backend. On failure *out is NULL and the reason is op_last_error(NULL). All ops are
+   called from the thread that opened it: the number of threads of a product is a setting of that
+   thread. */
 enum op_status op_open(struct op_context **out, const struct op_options *options);
 /* Frees everything; NULL is allowed. */
 void op_close(struct op_context *ctx);
