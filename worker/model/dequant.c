@@ -79,7 +79,10 @@ bits_of_float(float f)
 static uint16_t
 load16(const unsigned char *p)
 {
-	return (uint16_t)(p[0] | p[1] << 8);
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v)); /* little-endian, as the files are */
+	return v;
 }
 
 /* IEEE half to single, exact: the exponent is rebased by a multiplication with 2^-112, subnormals
@@ -90,9 +93,10 @@ half_to_float(uint16_t half)
 	uint32_t w = (uint32_t)half << 16, twice = w + w;
 	float normal = float_of_bits((twice >> 4) + (0xe0u << 23)) * 0x1p-112f;
 	float subnormal = float_of_bits((twice >> 17) | (126u << 23)) - 0.5f;
-	uint32_t bits = bits_of_float(twice < 1u << 27 ? subnormal : normal);
+	uint32_t small = -(uint32_t)(twice < 1u << 27); /* a mask, not a branch: it vectorizes */
 
-	return float_of_bits((w & 0x80000000u) | bits);
+	return float_of_bits((w & 0x80000000u) | (bits_of_float(subnormal) & small) |
+			     (bits_of_float(normal) & ~small));
 }
 
 static float
@@ -241,24 +245,24 @@ q5_k_block(float *out, const unsigned char *in)
 	}
 }
 
-/* 128 bytes of nibbles, 64 bytes of two high bits, 16 signed scales, d half. */
+/* 128 bytes of nibbles, 64 bytes of two high bits, 16 signed scales, d half: a scale for each 16.
+ */
 static void
 q6_k_block(float *out, const unsigned char *in)
 {
-	const unsigned char *low = in, *high = in + 128;
 	const signed char *scales = (const signed char *)in + 192;
 	float d = load_half(in + 208);
 
-	for (int j = 0; j < 8; j++) {
-		int half = j / 4, quarter = j % 4;
-		const unsigned char *l = low + 64 * half + 32 * (quarter & 1);
-		const unsigned char *h = high + 32 * half;
-		float ds[2] = {d * (float)scales[2 * j], d * (float)scales[2 * j + 1]};
+	for (int j = 0; j < 16; j++) {
+		int half = j / 8, quarter = j / 2 % 4, at = 16 * (j % 2);
+		const unsigned char *l = in + 64 * half + 32 * (quarter & 1) + at;
+		const unsigned char *h = in + 128 + 32 * half + at;
+		float ds = d * (float)scales[j];
 
-		for (int i = 0; i < 32; i++) {
+		for (int i = 0; i < 16; i++) {
 			int v = (l[i] >> 4 * (quarter / 2) & 15) | (h[i] >> 2 * quarter & 3) << 4;
 
-			out[32 * j + i] = ds[i / 16] * (float)(v - 32);
+			out[16 * j + i] = ds * (float)(v - 32);
 		}
 	}
 }
