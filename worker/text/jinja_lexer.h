@@ -8,19 +8,19 @@
 #include "worker/text/jinja_value.h"
 
 /* X(name, how a message tells it) */
-#define JINJA_TOKEN_LIST(X)                                                                        \
-	X(EOF, "end of template")                                                                  \
-	X(DATA, "template data / text")                                                            \
-	X(VARIABLE_BEGIN, "begin of print statement")                                              \
-	X(VARIABLE_END, "end of print statement")                                                  \
-	X(BLOCK_BEGIN, "begin of statement block") X(BLOCK_END, "end of statement block")          \
-	    X(NAME, "name") X(STRING, "string") X(INTEGER, "integer") X(FLOAT, "float")            \
-		X(ADD, "+") X(SUB, "-") X(DIV, "/") X(FLOORDIV, "//") X(MUL, "*") X(MOD, "%")      \
-		    X(POW, "**") X(TILDE, "~") X(LBRACKET, "[") X(RBRACKET, "]") X(LPAREN, "(")    \
-			X(RPAREN, ")") X(LBRACE, "{") X(RBRACE, "}") X(EQ, "==") X(NE, "!=")       \
-			    X(GT, ">") X(GTEQ, ">=") X(LT, "<") X(LTEQ, "<=") X(ASSIGN, "=")       \
-				X(DOT, ".") X(COLON, ":") X(PIPE, "|") X(COMMA, ",")               \
-				    X(SEMICOLON, ";")
+/* clang-format off */
+#define JINJA_TOKEN_LIST(X) \
+	X(EOF, "end of template") X(DATA, "template data / text") \
+	X(VARIABLE_BEGIN, "begin of print statement") \
+	X(VARIABLE_END, "end of print statement") \
+	X(BLOCK_BEGIN, "begin of statement block") X(BLOCK_END, "end of statement block") \
+	X(NAME, "name") X(STRING, "string") X(INTEGER, "integer") X(FLOAT, "float") \
+	X(ADD, "+") X(SUB, "-") X(DIV, "/") X(FLOORDIV, "//") X(MUL, "*") X(MOD, "%") \
+	X(POW, "**") X(TILDE, "~") X(LBRACKET, "[") X(RBRACKET, "]") X(LPAREN, "(") \
+	X(RPAREN, ")") X(LBRACE, "{") X(RBRACE, "}") X(EQ, "==") X(NE, "!=") X(GT, ">") \
+	X(GTEQ, ">=") X(LT, "<") X(LTEQ, "<=") X(ASSIGN, "=") X(DOT, ".") X(COLON, ":") \
+	X(PIPE, "|") X(COMMA, ",") X(SEMICOLON, ";")
+/* clang-format on */
 #define JINJA_TOKEN_ENUM(name, text) TOKEN_##name,
 enum jinja_token_type { JINJA_TOKEN_LIST(JINJA_TOKEN_ENUM) };
 #undef JINJA_TOKEN_ENUM

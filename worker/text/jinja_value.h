@@ -9,20 +9,16 @@
 #include "worker/text/jinja.h"
 
 /* X(name, name of the Python type) */
-#define JINJA_TYPE_LIST(X)                                                                         \
-	X(MISSING,                                                                                 \
-	    "missing") /* an empty slot or an argument not given: never seen by templates */       \
-	X(UNDEFINED, "Undefined")                                                                  \
-	X(NONE, "NoneType")                                                                        \
-	X(BOOL, "bool")                                                                            \
-	X(INT, "int")                                                                              \
-	X(BIG, "int") /* outside int64 */                                                          \
-	    X(FLOAT, "float") X(STRING, "str") X(LIST, "list") X(TUPLE, "tuple") X(DICT, "dict")   \
-		X(RANGE, "range") X(KEYS, "dict_keys") X(VALUES, "dict_values")                    \
-		    X(ITEMS, "dict_items") X(ITERATOR, "generator") X(NAMESPACE, "Namespace")      \
-			X(MACRO, "Macro") X(FUNCTION, "function")                                  \
-			    X(METHOD, "builtin_function_or_method") X(LOOP, "LoopContext")         \
-				X(CYCLER, "Cycler") X(JOINER, "Joiner")
+/* clang-format off */
+#define JINJA_TYPE_LIST(X) \
+	X(MISSING, "missing") /* an empty slot or an argument not given: never seen by templates */ \
+	X(UNDEFINED, "Undefined") X(NONE, "NoneType") X(BOOL, "bool") X(INT, "int") \
+	X(BIG, "int") /* outside int64 */ X(FLOAT, "float") X(STRING, "str") X(LIST, "list") X(TUPLE, "tuple") \
+	X(DICT, "dict") X(RANGE, "range") X(KEYS, "dict_keys") X(VALUES, "dict_values") \
+	X(ITEMS, "dict_items") X(ITERATOR, "generator") X(NAMESPACE, "Namespace") \
+	X(MACRO, "Macro") X(FUNCTION, "function") X(METHOD, "builtin_function_or_method") \
+	X(LOOP, "LoopContext") X(CYCLER, "Cycler") X(JOINER, "Joiner")
+/* clang-format on */
 #define JINJA_TYPE_ENUM(name, python) JINJA_##name,
 enum jinja_type { JINJA_TYPE_LIST(JINJA_TYPE_ENUM) };
 #undef JINJA_TYPE_ENUM
