@@ -81,6 +81,28 @@ TEST(gradient_is_the_slope_of_named_targets)
 	check_slopes(&o);
 }
 
+/* Each step has its own masks, and the same step the same again. */
+TEST(dropout_masks_are_the_steps_own)
+{
+	struct trainer_options o = plain;
+	struct refusal r;
+	struct fixture f;
+	double loss[3];
+	float *param;
+
+	o.dropout = 0.5;
+	setup(&f, OP_F32, &o);
+	param = random_adapter(&f);
+	for (uint64_t i = 0; i < 3; i++) {
+		trainer_set(f.t, param, NULL, NULL, &r);
+		trainer_set_step_count(f.t, i % 2);
+		loss[i] = step(&f, 1e-30).loss;
+	}
+	CHECK(loss[0] == loss[2] && fabs(loss[0] - loss[1]) > 1e-4);
+	free(param);
+	teardown(&f);
+}
+
 /* One datum at a time or all at once: the same loss and gradient, up to the order of sums. */
 static void
 check_split(enum op_dtype compute, double dropout, double limit)
@@ -239,6 +261,6 @@ TEST(bfloat16)
 }
 
 TEST_MAIN(TEST_CASE(gradient_is_the_slope), TEST_CASE(gradient_is_the_slope_with_dropout),
-    TEST_CASE(gradient_is_the_slope_of_named_targets), TEST_CASE(split_into_micro_batches),
-    TEST_CASE(loss_is_the_mean_of_scores), TEST_CASE(scores_are_those_of_the_logits),
-    TEST_CASE(generation_is_greedy), TEST_CASE(bfloat16))
+    TEST_CASE(gradient_is_the_slope_of_named_targets), TEST_CASE(dropout_masks_are_the_steps_own),
+    TEST_CASE(split_into_micro_batches), TEST_CASE(loss_is_the_mean_of_scores),
+    TEST_CASE(scores_are_those_of_the_logits), TEST_CASE(generation_is_greedy), TEST_CASE(bfloat16))
