@@ -66,7 +66,11 @@ compute_measure(struct compute_speed *out, const struct op_options *options, siz
 		status = op_open(&ctx, &o);
 		if (status != OP_OK)
 			break;
-		status = measure(i == 0 ? &out->f32 : &out->bf16, ctx, rows, outputs, inputs);
+		if (o.compute == OP_BF16 && !op_native_bf16(ctx))
+			out->bf16 = 0;
+		else
+			status =
+			    measure(i == 0 ? &out->f32 : &out->bf16, ctx, rows, outputs, inputs);
 		op_close(ctx);
 	}
 	return status;
@@ -75,5 +79,5 @@ compute_measure(struct compute_speed *out, const struct op_options *options, siz
 enum op_dtype
 compute_choose(const struct compute_speed *speed)
 {
-	return speed->bf16 >= 1.3 * speed->f32 ? OP_BF16 : OP_F32;
+	return speed->bf16 > 0 && speed->bf16 >= 1.3 * speed->f32 ? OP_BF16 : OP_F32;
 }

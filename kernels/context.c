@@ -164,6 +164,12 @@ op_compute(const struct op_context *ctx)
 	return ctx->compute;
 }
 
+bool
+op_native_bf16(const struct op_context *ctx)
+{
+	return ctx->native_bf16;
+}
+
 int
 op_threads(const struct op_context *ctx)
 {

@@ -97,6 +97,9 @@ void op_close(struct op_context *ctx);
 const char *op_last_error(const struct op_context *ctx);
 enum op_dtype op_compute(const struct op_context *ctx);
 int op_threads(const struct op_context *ctx);
+/* Does the device multiply bfloat16 itself? Else it computes the same products by way of float32,
+   which is never faster. */
+bool op_native_bf16(const struct op_context *ctx);
 /* Makes sure that scratch for `bytes` is there, so that no op has to grow it later. */
 enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 
