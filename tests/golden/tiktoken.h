@@ -171,7 +171,7 @@ tiktoken_put_steps(struct json_writer *w, struct json about)
 	    "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\","
 	    "\"behavior\":\"Isolated\",\"invert\":false,\"pattern\":{\"Regex\":";
 	static const char tail[] = "}},{\"type\":\"ByteLevel\",\"add_prefix_space\":false,"
-				   "\"use_regex\":false}]}";
+				   "\"trim_offsets\":true,\"use_regex\":false}]}";
 	struct json_writer steps;
 	const char *text;
 	size_t len;
@@ -193,6 +193,8 @@ tiktoken_put_steps(struct json_writer *w, struct json about)
 	json_write_key(w, "decoder");
 	json_write_object(w);
 	json_put_string(w, "type", "ByteLevel");
+	json_put_bool(w, "add_prefix_space", false);
+	json_put_bool(w, "trim_offsets", true);
 	json_write_object_end(w);
 }
 

@@ -217,7 +217,10 @@ cut_piece(const struct added *a, const struct trie *t, struct pieces *p, const s
 			start = char_before(start);
 		while (token->rstrip && end < stop && char_is_space(char_at(end, &n)))
 			end += n;
-		/* Where the match before swallowed this one's beginning, both keep their ranges. */
+		/* Where the match before swallowed this one's beginning, both keep their ranges,
+		   but lstrip never reaches into it. */
+		if (token->lstrip && start < done)
+			start = done < end ? done : end;
 		if (start > done)
 			pieces_cut(p, (size_t)(done - p->text), (size_t)(start - p->text), -1);
 		pieces_cut(

@@ -30,56 +30,84 @@ bpe_reserve_merges(struct bpe *b, size_t merge_count)
 	return 0;
 }
 
+static size_t
+home_of(const struct bpe *b, uint32_t left, uint32_t right)
+{
+	return hash_number((uint64_t)left << 32 | right) & b->mask;
+}
+
 static struct bpe_slot *
 slot_of(const struct bpe *b, uint32_t left, uint32_t right)
 {
-	size_t i = hash_number((uint64_t)left << 32 | right) & b->mask;
+	size_t i = home_of(b, left, right);
 
 	while (b->slots[i].left != NONE && (b->slots[i].left != left || b->slots[i].right != right))
 		i = (i + 1) & b->mask;
 	return &b->slots[i];
 }
 
-/* What the two texts make, as the vocabulary has it: the right one loses its prefix. */
-static int32_t
-find_joined(
-    const struct bpe *b, const char *left, size_t left_len, const char *right, size_t right_len)
-{
-	size_t skip = b->prefix != NULL ? strlen(b->prefix) : 0;
-	char small[256], *text = small;
-	int32_t id;
+/* A merge on its way into the table: left, right, and what they make as the vocabulary has it, for
+   which the right one loses its prefix. */
+struct loading {
+	const char *text[3];
+	size_t len[3];
+	uint64_t hash[3];
+	int32_t id[3];
+	char joined[128], *long_joined;
+};
 
-	if (skip > right_len)
-		return -1;
-	right += skip;
-	right_len -= skip;
-	if (left_len + right_len > sizeof(small)) {
-		text = malloc(left_len + right_len);
-		if (text == NULL)
-			return -1;
+static void
+begin_loading(const struct bpe *b, struct loading *l, const struct bpe_merge *m, size_t skip)
+{
+	size_t right = m->right_len >= skip ? m->right_len - skip : 0;
+
+	l->text[0] = m->left;
+	l->len[0] = m->left_len;
+	l->text[1] = m->right;
+	l->len[1] = m->right_len;
+	l->len[2] = m->left_len + right;
+	l->long_joined = l->len[2] > sizeof(l->joined) ? malloc(l->len[2]) : NULL;
+	l->text[2] = l->long_joined != NULL ? l->long_joined : l->joined;
+	if (l->len[2] > sizeof(l->joined) && l->long_joined == NULL)
+		l->len[2] = 0; /* no memory: it is not found */
+	if (l->len[2] > 0) {
+		memcpy((char *)l->text[2], m->left, m->left_len);
+		memcpy((char *)l->text[2] + m->left_len, m->right + (m->right_len - right), right);
 	}
-	memcpy(text, left, left_len);
-	memcpy(text + left_len, right, right_len);
-	id = vocab_find(&b->vocab, text, left_len + right_len);
-	if (text != small)
-		free(text);
-	return id;
+	for (int k = 0; k < 3; k++)
+		l->hash[k] = vocab_seek(&b->vocab, l->text[k], l->len[k]);
 }
 
-int
-bpe_add_merge(struct bpe *b, const char *left, size_t left_len, const char *right, size_t right_len)
+size_t
+bpe_add_merges(struct bpe *b, const struct bpe_merge *merges, size_t count)
 {
-	int32_t l = vocab_find(&b->vocab, left, left_len);
-	int32_t r = vocab_find(&b->vocab, right, right_len);
-	int32_t joined = find_joined(b, left, left_len, right, right_len);
-	uint32_t rank = (uint32_t)b->merge_count;
+	size_t skip = b->prefix != NULL ? strlen(b->prefix) : 0, i, k;
+	struct loading batch[BPE_BATCH];
 
-	if (l < 0 || r < 0 || joined < 0)
-		return -ENOENT;
-	b->merges[b->merge_count++] = (struct bpe_pair){(uint32_t)l, (uint32_t)r};
-	*slot_of(b, (uint32_t)l, (uint32_t)r) =
-	    (struct bpe_slot){(uint32_t)l, (uint32_t)r, rank, (uint32_t)joined};
-	return 0;
+	for (i = 0; i < count; i++)
+		begin_loading(b, &batch[i], &merges[i], skip);
+	for (i = 0; i < count; i++)
+		for (k = 0; k < 3; k++)
+			vocab_approach(&b->vocab, batch[i].hash[k]);
+	for (i = 0; i < count; i++) {
+		struct loading *l = &batch[i];
+
+		for (k = 0; k < 3; k++)
+			l->id[k] = vocab_found(&b->vocab, l->hash[k], l->text[k], l->len[k]);
+		free(l->long_joined);
+		__builtin_prefetch(
+		    &b->slots[home_of(b, (uint32_t)l->id[0], (uint32_t)l->id[1])], 1);
+	}
+	for (i = 0; i < count; i++) {
+		uint32_t left = (uint32_t)batch[i].id[0], right = (uint32_t)batch[i].id[1];
+
+		if (batch[i].id[0] < 0 || batch[i].id[1] < 0 || batch[i].id[2] < 0)
+			break;
+		*slot_of(b, left, right) = (struct bpe_slot){
+		    left, right, (uint32_t)b->merge_count, (uint32_t)batch[i].id[2]};
+		b->merges[b->merge_count++] = (struct bpe_pair){left, right};
+	}
+	return i;
 }
 
 void

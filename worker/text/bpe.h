@@ -32,6 +32,14 @@ struct bpe {
 	int32_t fallback_id[256]; /* "<0x00>" ... "<0xFF>", or -1 */
 };
 
+enum { BPE_BATCH = 16 };
+
+/* A merge as it is written, in views. */
+struct bpe_merge {
+	const char *left, *right;
+	size_t left_len, right_len;
+};
+
 struct bpe_symbol {
 	uint32_t id;
 	uint32_t length; /* bytes of the word; 0 once it was merged into its left neighbour */
@@ -52,10 +60,11 @@ struct bpe_scratch {
 
 /* Makes the table for merge_count merges, which bpe_add_merge then fills. 0 or -ENOMEM. */
 int bpe_reserve_merges(struct bpe *b, size_t merge_count);
-/* The next rank's merge; a pair that is there already gets the new rank. 0, or -ENOENT: left, right
-   or what they make is no token. */
-int bpe_add_merge(
-    struct bpe *b, const char *left, size_t left_len, const char *right, size_t right_len);
+/* Adds the next ranks' merges, at most BPE_BATCH of them: loading waits for memory more than for
+   anything else, and look-ups that wait together are several times faster. A pair that is there
+   already gets the new rank. Returns how many were added: all, or those before the first whose
+   left, right or joined text is no token. */
+size_t bpe_add_merges(struct bpe *b, const struct bpe_merge *merges, size_t count);
 /* Looks up the glyphs' and the fallback tokens' ids, once the vocabulary is whole. */
 void bpe_find_bytes(struct bpe *b);
 void bpe_fini(struct bpe *b);

@@ -161,6 +161,8 @@ posix_bracket(struct pattern_source *in, struct set *set)
 		return pattern_refuse(in, "a negated POSIX bracket");
 	if (pattern_members_named(in, &set->members, s + 2, (size_t)(end - s - 2)) != 0)
 		return -1;
+	if (end - s == 7 && memcmp(s + 2, "punct", 5) == 0)
+		bytes_put_text(&set->members, "\\p{S}"); /* other than \p{Punct} */
 	in->at += (size_t)(end + 2 - s);
 	return 1;
 }
@@ -317,5 +319,10 @@ read_class(struct pattern_source *in, struct bytes *out, unsigned depth)
 int
 pattern_class(struct pattern_source *in, struct bytes *out)
 {
-	return read_class(in, out, 0);
+	int rc;
+
+	in->in_class = true;
+	rc = read_class(in, out, 0);
+	in->in_class = false;
+	return rc;
 }

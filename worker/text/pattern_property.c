@@ -56,6 +56,7 @@ static const struct {
     {"othernumber", "\\p{No}", false},
     {"p", "\\p{P}", false},
     {"punctuation", "\\p{P}", false},
+    {"punct", "\\p{P}", false},
     {"pc", "\\p{Pc}", false},
     {"connectorpunctuation", "\\p{Pc}", false},
     {"pd", "\\p{Pd}", false},
@@ -130,7 +131,8 @@ put_script(struct bytes *out, const char *script)
 }
 
 int
-pattern_members_named(struct pattern_source *in, struct bytes *out, const char *name, size_t len)
+pattern_members_named(
+    struct pattern_source *in, struct bytes *members, const char *name, size_t len)
 {
 	char plain[40], what[80];
 	size_t n = 0;
@@ -144,12 +146,15 @@ pattern_members_named(struct pattern_source *in, struct bytes *out, const char *
 			continue;
 		if (properties[i].cased && in->caseless)
 			return pattern_refuse(in, "a letter's kind in a case-insensitive group");
-		bytes_put_text(out, properties[i].set);
+		if (strcmp(plain, "word") == 0 && !in->in_class)
+			bytes_put_text(members, PATTERN_LONE_WORD_SET);
+		else
+			bytes_put_text(members, properties[i].set);
 		return 0;
 	}
 	for (size_t i = 0; i < sizeof(scripts) / sizeof(*scripts); i++)
 		if (script_is(scripts[i], plain)) {
-			put_script(out, scripts[i]);
+			put_script(members, scripts[i]);
 			return 0;
 		}
 	snprintf(what, sizeof(what), "the property %.40s", plain);
@@ -197,7 +202,7 @@ pattern_members_escape(struct pattern_source *in, struct bytes *members, bool *n
 		break;
 	case 'w':
 	case 'W':
-		set = PATTERN_WORD_SET;
+		set = in->in_class ? PATTERN_WORD_SET : PATTERN_LONE_WORD_SET;
 		break;
 	case 'h':
 	case 'H':

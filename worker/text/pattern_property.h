@@ -13,6 +13,7 @@ struct pattern_source {
 	const char *text;
 	size_t len, at;
 	bool caseless;
+	bool in_class; /* what is being read stands in [...] */
 	const char *where;
 	struct refusal *refusal;
 };
@@ -21,7 +22,10 @@ struct pattern_source {
 #define PATTERN_WORD_SET                                                                           \
 	"\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}"                \
 	"\\x{1f150}-\\x{1f169}\\x{1f170}-\\x{1f189}"
-#define PATTERN_WORD "[" PATTERN_WORD_SET "]"
+/* Outside a class, Oniguruma asks another table about Latin-1: superscripts and fractions are \w.
+ */
+#define PATTERN_LONE_WORD_SET PATTERN_WORD_SET "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+#define PATTERN_WORD "[" PATTERN_LONE_WORD_SET "]"
 
 /* "WHERE: the pattern has WHAT at byte N, which is not supported": returns -1. */
 int pattern_refuse(const struct pattern_source *in, const char *what);

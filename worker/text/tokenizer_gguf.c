@@ -50,11 +50,24 @@ read_tokens(struct bpe *b, const struct gguf *file, struct refusal *r)
 }
 
 static int
+add_merges(
+    struct bpe *b, const struct bpe_merge *batch, size_t count, size_t index, struct refusal *r)
+{
+	size_t done = bpe_add_merges(b, batch, count);
+
+	if (done == count)
+		return 0;
+	return refuse(r, 422,
+	    "GGUF: tokenizer.ggml.merges[%zu] has or makes a text that is no token", index + done);
+}
+
+static int
 read_merges(struct bpe *b, const struct gguf *file, struct refusal *r)
 {
 	struct gguf_array merges;
+	struct bpe_merge batch[BPE_BATCH];
 	const char *text, *space;
-	size_t len;
+	size_t len, index = 0, waiting = 0;
 
 	if (!gguf_strings(file, "tokenizer.ggml.merges", &merges))
 		return refuse_key(r, "merges", "is missing, or no array of strings");
@@ -62,17 +75,23 @@ read_merges(struct bpe *b, const struct gguf *file, struct refusal *r)
 		return refuse_key(r, "merges", "is too long");
 	if (bpe_reserve_merges(b, merges.count) != 0)
 		return refuse_memory(r);
-	for (size_t i = 0; gguf_next_string(&merges, &text, &len); i++) {
+	while (gguf_next_string(&merges, &text, &len)) {
 		size_t left;
 
 		space = memchr(text, ' ', len);
 		left = space != NULL ? (size_t)(space - text) : len;
-		if (space == NULL || memchr(space + 1, ' ', len - left - 1) != NULL ||
-		    bpe_add_merge(b, text, left, space + 1, len - left - 1) != 0)
-			return refuse(r, 422,
-			    "GGUF: tokenizer.ggml.merges[%zu] is not two tokens that make one", i);
+		if (space == NULL || memchr(space + 1, ' ', len - left - 1) != NULL)
+			return refuse(
+			    r, 422, "GGUF: tokenizer.ggml.merges[%zu] is not two tokens", index);
+		batch[waiting++] = (struct bpe_merge){text, space + 1, left, len - left - 1};
+		index++;
+		if (waiting < BPE_BATCH)
+			continue;
+		if (add_merges(b, batch, waiting, index - waiting, r) != 0)
+			return -1;
+		waiting = 0;
 	}
-	return 0;
+	return add_merges(b, batch, waiting, index - waiting, r);
 }
 
 static int

@@ -61,36 +61,48 @@ read_vocabulary(struct bpe *b, struct json vocab, struct refusal *r)
 	return 0;
 }
 
-/* "left right" or ["left", "right"], in views. */
+/* "left right" or ["left", "right"]. */
 static bool
-read_merge(struct json v, const char *text[2], size_t len[2])
+read_merge(struct json v, struct bpe_merge *m)
 {
 	const char *space;
 
 	if (json_is(v, JSON_ARRAY)) {
 		struct json left = json_first(v), right = json_next(left);
 
-		text[0] = json_string(left, &len[0]);
-		text[1] = json_string(right, &len[1]);
-		return json_count(v) == 2 && text[0] != NULL && text[1] != NULL;
+		m->left = json_string(left, &m->left_len);
+		m->right = json_string(right, &m->right_len);
+		return json_count(v) == 2 && m->left != NULL && m->right != NULL;
 	}
-	text[0] = json_string(v, &len[0]);
-	if (text[0] == NULL)
-		return false;
-	space = memchr(text[0], ' ', len[0]);
+	m->left = json_string(v, &m->left_len);
+	space = m->left != NULL ? memchr(m->left, ' ', m->left_len) : NULL;
 	if (space == NULL)
 		return false;
-	text[1] = space + 1;
-	len[1] = len[0] - (size_t)(space + 1 - text[0]);
-	len[0] = (size_t)(space - text[0]);
-	return memchr(text[1], ' ', len[1]) == NULL;
+	m->right = space + 1;
+	m->right_len = m->left_len - (size_t)(space + 1 - m->left);
+	m->left_len = (size_t)(space - m->left);
+	return memchr(m->right, ' ', m->right_len) == NULL;
+}
+
+/* Adds the merges that wait; index is of the first one. */
+static int
+add_merges(
+    struct bpe *b, const struct bpe_merge *batch, size_t count, size_t index, struct refusal *r)
+{
+	size_t done = bpe_add_merges(b, batch, count);
+
+	if (done == count)
+		return 0;
+	return refuse(r, 422,
+	    "tokenizer.json: model.merges[%zu] has or makes a text that is no token: %.40s %.40s",
+	    index + done, batch[done].left, batch[done].right);
 }
 
 static int
 read_merges(struct bpe *b, struct json merges, struct refusal *r)
 {
-	const char *text[2];
-	size_t len[2], index = 0;
+	struct bpe_merge batch[BPE_BATCH];
+	size_t index = 0, waiting = 0;
 
 	if (!json_is(merges, JSON_ARRAY))
 		return refuse_json(r, "model.merges", "is not an array");
@@ -101,18 +113,17 @@ read_merges(struct bpe *b, struct json merges, struct refusal *r)
 
 		if (line != NULL && strncmp(line, "#version", 8) == 0)
 			continue; /* the head line of a merges.txt */
-		if (!read_merge(item, text, len))
+		if (!read_merge(item, &batch[waiting]))
 			return refuse(
 			    r, 422, "tokenizer.json: model.merges[%zu] is not two tokens", index);
-		if (bpe_add_merge(b, text[0], len[0], text[1], len[1]) != 0)
-			return refuse(r, 422,
-			    "tokenizer.json: model.merges[%zu] has or makes a text that is no "
-			    "token: "
-			    "%.40s %.40s",
-			    index, text[0], text[1]);
 		index++;
+		if (++waiting < BPE_BATCH)
+			continue;
+		if (add_merges(b, batch, waiting, index - waiting, r) != 0)
+			return -1;
+		waiting = 0;
 	}
-	return 0;
+	return add_merges(b, batch, waiting, index - waiting, r);
 }
 
 static int

@@ -63,14 +63,13 @@ vocab_init(struct vocab *v, size_t size, size_t bytes)
 		slots *= 2;
 	v->mask = slots - 1;
 	v->text = malloc(bytes + 1);
-	v->offset = malloc((size + 1) * sizeof(*v->offset));
-	v->length = malloc((size + 1) * sizeof(*v->length));
+	v->entries = malloc((size + 1) * sizeof(*v->entries));
 	v->slots = calloc(slots, sizeof(*v->slots));
-	if (v->text == NULL || v->offset == NULL || v->length == NULL || v->slots == NULL) {
+	if (v->text == NULL || v->entries == NULL || v->slots == NULL) {
 		vocab_fini(v);
 		return -ENOMEM;
 	}
-	memset(v->length, 0xff, (size + 1) * sizeof(*v->length));
+	memset(v->entries, 0xff, (size + 1) * sizeof(*v->entries));
 	return 0;
 }
 
@@ -78,27 +77,25 @@ void
 vocab_fini(struct vocab *v)
 {
 	free(v->text);
-	free(v->offset);
-	free(v->length);
+	free(v->entries);
 	free(v->slots);
 	*v = (struct vocab){0};
 }
 
 /* The slot that holds the text, or the free one where it would go. */
 static struct vocab_slot *
-slot_of(const struct vocab *v, const char *text, size_t len, uint32_t *hash)
+slot_of(const struct vocab *v, uint64_t hash, const char *text, size_t len)
 {
-	uint64_t h = hash_bytes(text, len);
-
-	*hash = (uint32_t)(h >> 32);
-	for (size_t i = h & v->mask;; i = (i + 1) & v->mask) {
+	for (size_t i = hash & v->mask;; i = (i + 1) & v->mask) {
 		struct vocab_slot *s = &v->slots[i];
-		uint32_t id = s->id_plus_1 - 1;
+		const struct vocab_entry *e;
 
 		if (s->id_plus_1 == 0)
 			return s;
-		if (s->hash == *hash && v->length[id] == len &&
-		    memcmp(v->text + v->offset[id], text, len) == 0)
+		if (s->hash != (uint32_t)(hash >> 32))
+			continue;
+		e = &v->entries[s->id_plus_1 - 1];
+		if (e->length == len && memcmp(v->text + e->offset, text, len) == 0)
 			return s;
 	}
 }
@@ -106,37 +103,58 @@ slot_of(const struct vocab *v, const char *text, size_t len, uint32_t *hash)
 int
 vocab_add(struct vocab *v, uint32_t id, const char *text, size_t len)
 {
-	uint32_t hash;
-	struct vocab_slot *s = slot_of(v, text, len, &hash);
+	uint64_t hash = hash_bytes(text, len);
+	struct vocab_slot *s = slot_of(v, hash, text, len);
 
 	if (s->id_plus_1 != 0)
 		return -EEXIST;
-	if (v->length[id] != UINT32_MAX)
+	if (v->entries[id].length != UINT32_MAX)
 		return -EBUSY;
 	memcpy(v->text + v->text_len, text, len);
-	v->offset[id] = (uint32_t)v->text_len;
-	v->length[id] = (uint32_t)len;
+	v->entries[id] = (struct vocab_entry){(uint32_t)v->text_len, (uint32_t)len};
 	v->text_len += len;
-	*s = (struct vocab_slot){id + 1, hash};
+	*s = (struct vocab_slot){id + 1, (uint32_t)(hash >> 32)};
 	v->count++;
 	return 0;
+}
+
+uint64_t
+vocab_seek(const struct vocab *v, const char *text, size_t len)
+{
+	uint64_t hash = hash_bytes(text, len);
+
+	__builtin_prefetch(&v->slots[hash & v->mask]);
+	return hash;
+}
+
+void
+vocab_approach(const struct vocab *v, uint64_t hash)
+{
+	uint32_t id = v->slots[hash & v->mask].id_plus_1;
+
+	if (id != 0)
+		__builtin_prefetch(&v->entries[id - 1]);
+}
+
+int32_t
+vocab_found(const struct vocab *v, uint64_t hash, const char *text, size_t len)
+{
+	return (int32_t)slot_of(v, hash, text, len)->id_plus_1 - 1;
 }
 
 int32_t
 vocab_find(const struct vocab *v, const char *text, size_t len)
 {
-	uint32_t hash;
-
 	if (v->slots == NULL)
 		return -1;
-	return (int32_t)slot_of(v, text, len, &hash)->id_plus_1 - 1;
+	return vocab_found(v, hash_bytes(text, len), text, len);
 }
 
 const char *
 vocab_text(const struct vocab *v, int64_t id, size_t *len)
 {
-	if (id < 0 || (size_t)id >= v->size || v->length[id] == UINT32_MAX)
+	if (id < 0 || (size_t)id >= v->size || v->entries[id].length == UINT32_MAX)
 		return NULL;
-	*len = v->length[id];
-	return v->text + v->offset[id];
+	*len = v->entries[id].length;
+	return v->text + v->entries[id].offset;
 }

@@ -14,10 +14,12 @@ enum { VOCAB_MAX_ID = 1 << 22 };
 struct vocab {
 	char *text; /* all tokens */
 	size_t text_len, text_size;
-	uint32_t *offset; /* [size] of each id's text */
-	uint32_t *length; /* [size] UINT32_MAX: no token has this id */
-	size_t size;	  /* highest id + 1 */
-	size_t count;	  /* tokens */
+	struct vocab_entry {
+		uint32_t offset; /* of the id's text */
+		uint32_t length; /* UINT32_MAX: no token has this id */
+	} * entries;		 /* [size] */
+	size_t size;		 /* highest id + 1 */
+	size_t count;		 /* tokens */
 	struct vocab_slot {
 		uint32_t id_plus_1; /* 0: free */
 		uint32_t hash;
@@ -32,6 +34,11 @@ void vocab_fini(struct vocab *v);
 int vocab_add(struct vocab *v, uint32_t id, const char *text, size_t len);
 /* The id, or -1. */
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
+/* The same in steps, so that many look-ups wait for memory together: vocab_seek hashes and asks for
+   the slot, vocab_approach asks for what the slot leads to, vocab_found does the rest. */
+uint64_t vocab_seek(const struct vocab *v, const char *text, size_t len);
+void vocab_approach(const struct vocab *v, uint64_t hash);
+int32_t vocab_found(const struct vocab *v, uint64_t hash, const char *text, size_t len);
 /* A view of the token's text, NULL if no token has the id. */
 const char *vocab_text(const struct vocab *v, int64_t id, size_t *len);
 
