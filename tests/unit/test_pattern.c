@@ -24,8 +24,8 @@ matches(const char *pattern, bool literal, const char *text, size_t len)
 	}
 	run = pattern_run_new();
 	while ((rc = pattern_next(p, run, &scan, &r)) == 1 && n < sizeof(out) - 64)
-		n += (size_t)snprintf(out + n, sizeof(out) - n, "%s%zu-%zu", n > 0 ? " " : "",
-		    scan.start, scan.end);
+		n += (size_t)snprintf(
+		    out + n, sizeof(out) - n, "%s%zu-%zu", n > 0 ? " " : "", scan.start, scan.end);
 	if (rc < 0)
 		snprintf(out, sizeof(out), "refused: %s", r.text);
 	pattern_run_free(run);
@@ -33,7 +33,8 @@ matches(const char *pattern, bool literal, const char *text, size_t len)
 	return out;
 }
 
-#define MATCHES(pattern, text, want) CHECK_STR(matches(pattern, false, text, sizeof(text) - 1), want)
+#define MATCHES(pattern, text, want)                                                               \
+	CHECK_STR(matches(pattern, false, text, sizeof(text) - 1), want)
 #define REFUSED(pattern, what)                                                                     \
 	CHECK_STR(matches(pattern, false, "a", 1), "refused: p: the pattern has " what)
 
@@ -83,7 +84,10 @@ TEST(classes_nest_and_intersect)
 	MATCHES("[a-z&&[^aeiou]]+", "abcde", "1-4");
 	MATCHES("[^a-z&&[^aeiou]]", "ab1", "0-1 2-3");
 	MATCHES("[a[x-z]\\P{L}]+", "axb1", "0-2 3-4");
-	MATCHES("[\\p{Han}]|\\p{Lu}", "\xe4\xbb\x8a" "aB", "0-3 4-5");
+	MATCHES("[\\p{Han}]|\\p{Lu}",
+	    "\xe4\xbb\x8a"
+	    "aB",
+	    "0-3 4-5");
 	MATCHES("[]a]", "a]", "0-1 1-2");
 	MATCHES("[[:digit:]\\]-]+", "a1]-", "1-4");
 }
@@ -107,8 +111,8 @@ TEST(what_has_no_counterpart_is_named)
 /* Each must be refused, at compile or match time, and soon. */
 TEST(no_pattern_can_hang)
 {
-	static const char *const patterns[] = {"(a+)+$", "(a|aa)+$", "(?:a*)*[bc]", "(a?){60}a{60}[bc]",
-	    "(?:(?:a+)+)+[bc]", "a*a*a*a*a*a*a*a*[bc]"};
+	static const char *const patterns[] = {"(a+)+$", "(a|aa)+$", "(?:a*)*[bc]",
+	    "(a?){60}a{60}[bc]", "(?:(?:a+)+)+[bc]", "a*a*a*a*a*a*a*a*[bc]"};
 	size_t len = 1 << 16;
 	char *text = malloc(len);
 
@@ -135,8 +139,8 @@ TEST(long_runs_match)
 	    "0-1048576");
 	memset(text, ' ', len);
 	text[len - 1] = 'x';
-	CHECK_STR(matches("[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", false, text,
-		      len),
+	CHECK_STR(matches("[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+", false,
+		      text, len),
 	    "0-1048574 1048574-1048576");
 	free(text);
 }
@@ -152,7 +156,8 @@ TEST(giant_patterns_are_refused)
 	memset(pattern, '(', 1000);
 	pattern[1000] = '\0';
 	CHECK(strstr(matches(pattern, false, "a", 1), "too many nested groups") != NULL);
-	CHECK(strstr(matches("((a{1000}){1000}){1000}", false, "a", 1), "does not compile") != NULL);
+	CHECK(
+	    strstr(matches("((a{1000}){1000}){1000}", false, "a", 1), "does not compile") != NULL);
 	free(pattern);
 }
 

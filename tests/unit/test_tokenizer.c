@@ -69,7 +69,7 @@ TEST(long_words_merge_like_short_ones)
 			CHECK(tokenizer_encode(t, word + i, 20, &one, &n_one, &r) == 0);
 			for (size_t k = 0; k < n_one; k++, at++)
 				CHECK(at < n_all && all[at].id == one[k].id &&
-				    all[at].start == one[k].start + i);
+				      all[at].start == one[k].start + i);
 			free(one);
 		}
 		CHECK(at == n_all);
@@ -91,7 +91,8 @@ TEST(a_megabyte_of_one_letter)
 	CHECK_MSG(tokenizer_encode(t, text, len, &tokens, &count, &r) == 0, "%s", r.text);
 	CHECK(count == len / 4);
 	for (size_t i = 0; i < count; i++)
-		CHECK(tokens[i].id == 257 && tokens[i].start == 4 * i && tokens[i].end == 4 * i + 4);
+		CHECK(
+		    tokens[i].id == 257 && tokens[i].start == 4 * i && tokens[i].end == 4 * i + 4);
 	/* 0.2 s where it was measured; quadratic merging would take hours. */
 	CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 20);
 	free(tokens);
@@ -109,8 +110,8 @@ TEST(offsets_are_whole_characters)
 
 TEST(a_composed_character_has_its_bases_range)
 {
-	struct tokenizer *t = opened(
-	    &(struct tiny){.steps = "\"normalizer\":{\"type\":\"NFC\"}," TINY_BYTES});
+	struct tokenizer *t =
+	    opened(&(struct tiny){.steps = "\"normalizer\":{\"type\":\"NFC\"}," TINY_BYTES});
 
 	/* e + U+0301 is U+00E9 (c3 a9); the mark belongs to nobody */
 	ENCODES(t, "xe\xcc\x81y", "120@0-1 195@1-2 169@1-2 121@4-5");
@@ -136,9 +137,9 @@ TEST(added_tokens_swallow_whitespace_and_stand_alone)
 
 TEST(special_tokens_can_be_skipped)
 {
-	struct tokenizer *t = opened(
-	    &(struct tiny){.added = "[{\"id\":256,\"content\":\"<s>\",\"special\":true},"
-				    "{\"id\":257,\"content\":\"<t>\",\"special\":false}]"});
+	struct tokenizer *t =
+	    opened(&(struct tiny){.added = "[{\"id\":256,\"content\":\"<s>\",\"special\":true},"
+					   "{\"id\":257,\"content\":\"<t>\",\"special\":false}]"});
 	const int32_t ids[] = {256, 97, 257, 98, 1000, -5};
 	char *text;
 	size_t len;
@@ -156,13 +157,16 @@ TEST(ill_formed_bytes_become_replacement_characters)
 {
 	struct tokenizer *t = opened(&(struct tiny){0});
 	/* the Unicode standard's example, table 3-8 */
-	const int32_t ids[] = {0x61, 0xf1, 0x80, 0x80, 0xe1, 0x80, 0xc2, 0x62, 0x80, 0x63, 0x80, 0xbf,
-	    0x64};
+	const int32_t ids[] = {
+	    0x61, 0xf1, 0x80, 0x80, 0xe1, 0x80, 0xc2, 0x62, 0x80, 0x63, 0x80, 0xbf, 0x64};
 	char *text;
 	size_t len;
 
 	CHECK(tokenizer_decode(t, ids, sizeof(ids) / sizeof(*ids), false, &text, &len) == 0);
-	CHECK_STR(text, "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd" "b\xef\xbf\xbd" "c\xef\xbf\xbd\xef\xbf\xbd" "d");
+	CHECK_STR(text, "a\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"
+			"b\xef\xbf\xbd"
+			"c\xef\xbf\xbd\xef\xbf\xbd"
+			"d");
 	free(text);
 	tokenizer_free(t);
 }

@@ -125,11 +125,11 @@ begin_whole(struct file *f, const char *pre, const char *extra, int32_t type, co
 	put_merges(f, merge);
 }
 
-#define ENCODES(pre, text, want)                                                                   \
+#define ENCODES(pre, input, want)                                                                  \
 	do {                                                                                       \
 		begin_whole(&f, pre, "00|<s>", 3, "0 0");                                          \
 		CHECK_MSG(open_file(&f, &t, &r) == 0, "%s", r.text);                               \
-		CHECK_STR(tiny_encode(t, text, sizeof(text) - 1), want);                           \
+		CHECK_STR(tiny_encode(t, input, sizeof(input) - 1), want);                         \
 		tokenizer_free(t);                                                                 \
 	} while (0)
 
@@ -139,8 +139,9 @@ static struct refusal r;
 
 TEST(names_say_how_text_is_cut)
 {
-	/* gpt2 takes digits together, smollm one by one, llama-bpe by threes, qwen2 one by one. "00"
-	   is a control token here, so it is cut out first in all: use other digits to see cuts. */
+	/* gpt2 takes digits together, smollm one by one, llama-bpe by threes, qwen2 one by one.
+	   "00" is a control token here, so it is cut out first in all: use other digits to see
+	   cuts. */
 	ENCODES("gpt-2", "<s>e\xcc\x81", "257@0-3 101@3-4 204@4-6 129@4-6");
 	ENCODES("qwen2", "<s>e\xcc\x81", "257@0-3 195@3-4 169@3-4"); /* NFC */
 	ENCODES("qwen35", "e\xcc\x81", "195@0-1 169@0-1");
@@ -155,8 +156,7 @@ TEST(digits_are_cut_as_the_name_says)
 		const char *pre, *want;
 	} rows[] = {{"gpt-2", "256@0-2 256@2-4"}, {"gpt2", "256@0-2 256@2-4"},
 	    {"phi-2", "256@0-2 256@2-4"}, {"smollm", "48@0-1 48@1-2 48@2-3 48@3-4"},
-	    {"starcoder", "48@0-1 48@1-2 48@2-3 48@3-4"},
-	    {"refact", "48@0-1 48@1-2 48@2-3 48@3-4"},
+	    {"starcoder", "48@0-1 48@1-2 48@2-3 48@3-4"}, {"refact", "48@0-1 48@1-2 48@2-3 48@3-4"},
 	    {"llama-bpe", "256@0-2 48@2-3 48@3-4"}, {"llama3", "256@0-2 48@2-3 48@3-4"},
 	    {"llama-v3", "256@0-2 48@2-3 48@3-4"}, {"smaug-bpe", "256@0-2 48@2-3 48@3-4"},
 	    {"dbrx", "256@0-2 48@2-3 48@3-4"}, {"qwen2", "48@0-1 48@1-2 48@2-3 48@3-4"},

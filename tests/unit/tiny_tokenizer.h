@@ -14,15 +14,16 @@
 #include "worker/text/tokenizer.h"
 
 struct tiny {
-	const char *merges;   /* "a a|aa aa": each makes the next id from 256 on */
-	const char *vocab;    /* more members: ",\"x\":300" */
-	const char *added;    /* an array */
-	const char *steps;    /* more fields: "\"normalizer\":...," */
-	const char *model;    /* more fields of the model: "\"ignore_merges\":true," */
+	const char *merges; /* "a a|aa aa": each makes the next id from 256 on */
+	const char *vocab;  /* more members: ",\"x\":300" */
+	const char *added;  /* an array */
+	const char *steps;  /* more fields: "\"normalizer\":...," */
+	const char *model;  /* more fields of the model: "\"ignore_merges\":true," */
 };
 
 #define TINY_BYTES                                                                                 \
-	"\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":false}," \
+	"\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":"      \
+	"false},"                                                                                  \
 	"\"decoder\":{\"type\":\"ByteLevel\"},"
 
 static inline void

@@ -29,9 +29,9 @@ rewrite_replaced(struct pieces *p, size_t start, size_t end, const struct patter
 {
 	struct pattern_scan scan = {.text = p->text + start, .len = end - start};
 	size_t done = start;
-	int rc;
+	int rc = 0;
 
-	while ((rc = pattern_next(pattern, p->run, &scan, r)) == 1) {
+	while (!p->failed && (rc = pattern_next(pattern, p->run, &scan, r)) == 1) {
 		size_t from = start + scan.start, to = start + scan.end;
 		struct range origin = pieces_origin(p, start, start + 1);
 
@@ -45,7 +45,7 @@ rewrite_replaced(struct pieces *p, size_t start, size_t end, const struct patter
 		done = to;
 	}
 	pieces_copy(p, done, end);
-	return rc;
+	return rc < 0 ? -1 : 0;
 }
 
 static void
@@ -133,7 +133,7 @@ normalize(const struct steps *steps, struct pieces *p, struct refusal *r)
 			pieces_rewrite_end(p, piece->token);
 		}
 		if (rc == 0 && pieces_rewrite_done(p) != 0)
-			rc = refuse_memory(r);
+			rc = pieces_refuse(p, r);
 	}
 	unicode_scratch_fini(&scratch);
 	return rc;

@@ -33,6 +33,15 @@ pieces_fini(struct pieces *p)
 	*p = (struct pieces){0};
 }
 
+int
+pieces_refuse(const struct pieces *p, struct refusal *r)
+{
+	if (!p->overgrown)
+		return refuse_memory(r);
+	return refuse(r, 422, "the tokenizer's normalizers make the text more than %d times longer",
+	    (int)PIECES_GROWTH);
+}
+
 struct range
 pieces_origin(const struct pieces *p, size_t start, size_t end)
 {
@@ -105,7 +114,11 @@ pieces_rewrite_begin(struct pieces *p)
 static bool
 room(struct pieces *p, size_t len)
 {
-	if (p->failed || p->next.len + len > INT32_MAX || !bytes_reserve(&p->next, len) ||
+	size_t limit = p->original_len * PIECES_GROWTH + PIECES_GROWTH_FREE;
+
+	if (p->next.len + len > (limit < INT32_MAX ? limit : INT32_MAX))
+		p->overgrown = true;
+	if (p->failed || p->overgrown || !bytes_reserve(&p->next, len) ||
 	    !grow_array(
 		&p->next_origin, &p->next_origin_size, p->next.len + len, sizeof(*p->next_origin)))
 		p->failed = true;

@@ -32,6 +32,10 @@ struct range {
 	uint32_t from, to;
 };
 
+/* What rewriting may make of a text: so many times its length, and a little. Known tokenizers at
+   most double it, in glyphs. */
+enum { PIECES_GROWTH = 32, PIECES_GROWTH_FREE = 1 << 16 };
+
 struct pieces {
 	const char *original;
 	size_t original_len;
@@ -46,13 +50,16 @@ struct pieces {
 	struct bytes fresh, next;
 	struct range *next_origin;
 	size_t origin_size, next_origin_size;
-	bool failed; /* memory ran out */
+	bool failed;	/* memory ran out */
+	bool overgrown; /* or the text grew past PIECES_GROWTH, and failed is set too */
 	struct pattern_run *run;
 };
 
 /* One piece, the whole text (len < 2 GiB, well-formed UTF-8, kept by the caller). */
 int pieces_init(struct pieces *p, const char *text, size_t len);
 void pieces_fini(struct pieces *p);
+/* Says why a pass failed: returns -1. */
+int pieces_refuse(const struct pieces *p, struct refusal *r);
 
 /* The range of the original text that bytes start..end (not empty) came from. */
 struct range pieces_origin(const struct pieces *p, size_t start, size_t end);

@@ -143,7 +143,7 @@ cut_all(struct pass *pass, const struct step *step)
 		else if (cut_piece(pass, &p->list[i], step) != 0)
 			return -1;
 	}
-	return pieces_cut_done(p) != 0 ? refuse_memory(pass->r) : 0;
+	return pieces_cut_done(p) != 0 ? pieces_refuse(p, pass->r) : 0;
 }
 
 /* Spaces become the replacement, which is also put in front where it is not there already. */
@@ -190,7 +190,7 @@ rewrite_all(struct pass *pass, const struct step *step, enum rewriting how)
 			rewrite_in_glyphs(p, piece->start, piece->end);
 		pieces_rewrite_end(p, piece->token);
 	}
-	return pieces_rewrite_done(p) != 0 ? refuse_memory(pass->r) : 0;
+	return pieces_rewrite_done(p) != 0 ? pieces_refuse(p, pass->r) : 0;
 }
 
 static int
