@@ -158,12 +158,14 @@ static const struct jinja_list *
 paths_of(struct jinja *j, struct jinja_value attribute, bool many)
 {
 	struct jinja_list *paths = jinja_list_new(j, 1);
-	const char *s = attribute.text, *end = s + attribute.len, *comma;
+	const char *s, *end, *comma;
 
 	if (!many || attribute.type != JINJA_STRING) {
 		jinja_append(j, paths, JINJA_VALUE(LIST, list, jinja_path(j, attribute)));
 		return paths;
 	}
+	s = attribute.text;
+	end = s + attribute.len;
 	for (;; s = comma + 1) {
 		comma = s < end ? memchr(s, ',', (size_t)(end - s)) : NULL;
 		jinja_append(j, paths,
