@@ -36,7 +36,7 @@ objects = $(patsubst %.c,$(BUILD)/%.o,$(1))
 IPC_SRC := $(call sources,ipc)
 KERNEL_SRC := $(call sources,kernels)
 WORKER_SRC := $(call sources,worker worker/text worker/model worker/train)
-SUPERVISOR_SRC := $(call sources,supervisor)
+SUPERVISOR_SRC := $(call sources,supervisor $(addprefix supervisor/,api http session settings store transfer))
 CTL_SRC := $(call sources,supervisor/ctl)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
@@ -45,8 +45,7 @@ GOLDEN_BIN := $(patsubst tests/golden/%.c,$(BUILD)/tests/%,$(GOLDEN_SRC))
 BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/bench_*.c))
 
 .PHONY: all
-all: $(if $(wildcard supervisor/main.c),$(BUILD)/stepd) $(if $(wildcard worker/main.c),$(BUILD)/stepd-worker) \
-	$(if $(wildcard supervisor/ctl/main.c),$(BUILD)/stepctl)
+all: $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl
 
 $(BUILD)/libipc.a: $(call objects,$(IPC_SRC))
 $(BUILD)/libkernels.a: $(call objects,$(KERNEL_SRC))

@@ -12,13 +12,13 @@
 #include <event2/event_struct.h>
 
 #include "ipc/log.h"
-#include "supervisor/config.h"
-#include "supervisor/objects.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/store/objects.h"
 #include "supervisor/serve.h"
-#include "supervisor/sessions.h"
+#include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
 #include "supervisor/stepd.h"
-#include "supervisor/transfer.h"
+#include "supervisor/transfer/transfer.h"
 
 enum { EXIT_USAGE = 2, STOP_POLL_MILLISECONDS = 50 };
 

@@ -9,14 +9,14 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
-#include "supervisor/address.h"
-#include "supervisor/config.h"
-#include "supervisor/http_server.h"
-#include "supervisor/routes.h"
-#include "supervisor/selfsign.h"
+#include "supervisor/http/address.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/http/http_server.h"
+#include "supervisor/api/routes.h"
+#include "supervisor/http/selfsign.h"
 #include "supervisor/state.h"
 #include "supervisor/stepd.h"
-#include "supervisor/tls.h"
+#include "supervisor/http/tls.h"
 
 enum { OTHER_DESCRIPTORS = 128 }; /* store, workers, transfers, bodies */
 

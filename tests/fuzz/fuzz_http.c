@@ -12,7 +12,7 @@
 
 #include <event2/event.h>
 
-#include "supervisor/http_conn.h"
+#include "supervisor/http/http_conn.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

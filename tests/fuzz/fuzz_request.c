@@ -4,10 +4,10 @@
 
 #include "ipc/request_body.h"
 #include "ipc/request_render.h"
-#include "supervisor/request_open.h"
-#include "supervisor/request_save.h"
-#include "supervisor/request_sign.h"
-#include "supervisor/request_train.h"
+#include "supervisor/api/request_open.h"
+#include "supervisor/api/request_save.h"
+#include "supervisor/api/request_sign.h"
+#include "supervisor/api/request_train.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

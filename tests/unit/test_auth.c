@@ -1,10 +1,10 @@
 /* Who may call, and which call a path is. */
 #include <sodium.h>
 
-#include "supervisor/auth.h"
-#include "supervisor/http_conn.h"
-#include "supervisor/percent.h"
-#include "supervisor/routes.h"
+#include "supervisor/http/auth.h"
+#include "supervisor/http/http_conn.h"
+#include "supervisor/http/percent.h"
+#include "supervisor/api/routes.h"
 #include "tests/unit/test.h"
 
 #define TOKEN "0123456789abcdef"

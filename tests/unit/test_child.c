@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "ipc/wire.h"
-#include "supervisor/child.h"
+#include "supervisor/session/child.h"
 #include "tests/unit/test.h"
 
 static struct event_base *base;

@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "supervisor/config.h"
-#include "supervisor/config_table.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/settings/config_table.h"
 #include "tests/unit/test.h"
 
 #define TOKEN "TRAINER_TOKEN=0123456789abcdef"

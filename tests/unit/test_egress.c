@@ -4,7 +4,7 @@
 #include <netdb.h>
 #include <netinet/in.h>
 
-#include "supervisor/egress.h"
+#include "supervisor/transfer/egress.h"
 #include "tests/unit/test.h"
 
 static bool

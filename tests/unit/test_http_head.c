@@ -1,8 +1,8 @@
 /* Heads and chunks as RFC 9112 has them; expected results are read off the RFC. */
 #include <stdbool.h>
 
-#include "supervisor/http_chunk.h"
-#include "supervisor/http_head.h"
+#include "supervisor/http/http_chunk.h"
+#include "supervisor/http/http_head.h"
 #include "tests/unit/test.h"
 
 #define HOST "Host: x\r\n"

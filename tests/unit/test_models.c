@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "supervisor/models.h"
+#include "supervisor/session/models.h"
 #include "tests/unit/test.h"
 
 #define REV_A "0123456789abcdef0123456789abcdef01234567"

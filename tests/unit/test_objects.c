@@ -2,7 +2,7 @@
 #include <errno.h>
 #include <sodium.h>
 
-#include "supervisor/object_url.h"
+#include "supervisor/store/object_url.h"
 #include "tests/unit/test.h"
 
 static const unsigned char key[OBJECT_KEY_BYTES] = "a key of the tests, 32 bytes of";

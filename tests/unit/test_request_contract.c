@@ -8,9 +8,9 @@
 #include "ipc/json.h"
 #include "ipc/request_body.h"
 #include "ipc/request_render.h"
-#include "supervisor/request_open.h"
-#include "supervisor/request_save.h"
-#include "supervisor/request_train.h"
+#include "supervisor/api/request_open.h"
+#include "supervisor/api/request_save.h"
+#include "supervisor/api/request_train.h"
 
 #include <sodium.h>
 #include <strings.h>

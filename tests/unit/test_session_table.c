@@ -1,5 +1,5 @@
 /* The table of a session's life: no hole in it, and the cells that a client depends on. */
-#include "supervisor/session_action.h"
+#include "supervisor/session/session_action.h"
 #include "tests/unit/test.h"
 
 TEST(every_cell_is_filled)

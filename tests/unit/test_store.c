@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include "ipc/wire.h"
-#include "supervisor/session_record.h"
-#include "supervisor/store.h"
-#include "supervisor/store_env.h"
+#include "supervisor/session/session_record.h"
+#include "supervisor/store/store.h"
+#include "supervisor/store/store_env.h"
 #include "tests/unit/test.h"
 
 static char folder[64];

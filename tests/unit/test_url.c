@@ -1,7 +1,7 @@
 /* URLs of artifacts: normalized as the reference's client would request them, or refused. */
 #include "tests/unit/test.h"
 
-#include "supervisor/url.h"
+#include "supervisor/transfer/url.h"
 
 TEST(normalized)
 {

@@ -1,0 +1,173 @@
+#include "supervisor/api/routes.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "supervisor/http/auth.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/http/http_server.h"
+#include "supervisor/store/objects.h"
+#include "supervisor/http/percent.h"
+
+static const struct route routes[] = {
+    {"GET", "/healthz", CALLER_ANYONE, BODY_NONE, NULL, api_healthz},
+    {"POST", "/v1/sessions", CALLER_TOKEN, BODY_MEMORY, NULL, api_session_open},
+    {"GET", "/v1/sessions", CALLER_TOKEN, BODY_NONE, NULL, api_sessions_list},
+    {"GET", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_get},
+    {"DELETE", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_close},
+    {"POST", "/v1/sessions/{id}/datums:render", CALLER_TOKEN, BODY_MEMORY, NULL, api_render},
+    {"POST", "/v1/sessions/{id}/batches:train", CALLER_TOKEN, BODY_MEMORY, NULL, api_train},
+    {"POST", "/v1/sessions/{id}/artifacts:save", CALLER_TOKEN, BODY_MEMORY, NULL, api_save},
+    {"POST", "/v1/sessions/{id}/samples:generate", CALLER_TOKEN, BODY_MEMORY, NULL, api_generate},
+    {"POST", "/v1/objects:sign", CALLER_TOKEN, BODY_MEMORY, NULL, api_objects_sign},
+    {"PUT", "/v1/objects/{id}", CALLER_SIGNED, BODY_FILE, api_object_put_begin, api_object_put},
+    {"GET", "/v1/objects/{id}", CALLER_SIGNED, BODY_NONE, api_object_get_begin, api_object_get},
+    {"DELETE", "/v1/objects/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_object_delete},
+};
+
+enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]), BODY_NONE_MAX = 64 * 1024 };
+
+int
+route_match(const char *pattern, const char *path, char **param)
+{
+	static const char hole[] = "{id}";
+	char *decoded = strdup(path), *rest = decoded, *segment;
+	int rc = decoded != NULL;
+
+	*param = NULL;
+	while (rc == 1 && (segment = strsep(&rest, "/")) != NULL) {
+		size_t len = strcspn(pattern, "/");
+
+		if (percent_decode(segment) != 0) {
+			rc = 0;
+		} else if (len == strlen(hole) && strncmp(pattern, hole, len) == 0) {
+			*param = strdup(segment);
+			if (*param == NULL)
+				rc = -ENOMEM;
+			else if (**param == '\0')
+				rc = 0;
+		} else if (strlen(segment) != len || memcmp(segment, pattern, len) != 0) {
+			rc = 0;
+		}
+		pattern += len;
+		/* both go on, or both end here */
+		if (rc == 1 && (*pattern == '/') != (rest != NULL))
+			rc = 0;
+		pattern += *pattern == '/';
+	}
+	if (rc != 1) {
+		free(*param);
+		*param = NULL;
+	}
+	free(decoded);
+	return rc;
+}
+
+/* HEAD is GET without the bytes. */
+static bool
+serves(const struct route *route, const char *method)
+{
+	return strcmp(route->method, method) == 0 ||
+	       (strcmp(method, "HEAD") == 0 && strcmp(route->method, "GET") == 0);
+}
+
+/* The route of a request, or NULL after a reply. */
+static const struct route *
+find(struct http_request *r, char **param)
+{
+	char allow[64] = "";
+
+	for (size_t i = 0; i < ROUTE_COUNT; i++) {
+		int rc = route_match(routes[i].pattern, http_path(r), param);
+		size_t len = strlen(allow);
+
+		if (rc < 0) {
+			http_reply_detail(r, 503, "out of memory");
+			return NULL;
+		}
+		if (rc == 1 && serves(&routes[i], http_method(r)))
+			return &routes[i];
+		if (rc == 1)
+			snprintf(allow + len, sizeof(allow) - len, "%s%s%s", len > 0 ? ", " : "",
+			    routes[i].method, strcmp(routes[i].method, "GET") == 0 ? ", HEAD" : "");
+		free(*param);
+		*param = NULL;
+	}
+	if (*allow == '\0') {
+		http_reply_detail(r, 404, "Not Found");
+	} else {
+		http_add_header(r, "Allow", allow);
+		http_reply_detail(r, 405, "Method Not Allowed");
+	}
+	return NULL;
+}
+
+/* 0, or -1 after a reply. */
+static int
+may_pass(struct stepd *s, struct http_request *r, const struct route *route)
+{
+	const char *coding = http_header(r, "content-encoding");
+
+	if (route->caller == CALLER_TOKEN && !auth_allows(r, s->config->token)) {
+		http_add_header(r, "WWW-Authenticate", "Bearer");
+		http_reply_detail(r, 401, "invalid trainer authorization");
+		return -1;
+	}
+	if (route->caller == CALLER_TOKEN)
+		http_trust(r);
+	if (s->stopping && strcmp(route->method, "GET") != 0) {
+		http_add_header(r, "Retry-After", "30");
+		http_reply_detail(r, 503, "the trainer is stopping");
+		return -1;
+	}
+	if (route->body != BODY_NONE && coding != NULL && strcasecmp(coding, "identity") != 0) {
+		http_reply_detail(r, 415, "the body must come without a Content-Encoding");
+		return -1;
+	}
+	return 0;
+}
+
+int
+routes_judge(void *arg, struct http_request *r, struct http_plan *plan)
+{
+	struct stepd *s = arg;
+	char *param;
+	const struct route *route = find(r, &param);
+	struct route_sink sink = {.fd = -1};
+
+	if (route == NULL)
+		return -1;
+	http_set_route(r, route, param, route->pattern);
+	if (may_pass(s, r, route) != 0)
+		return -1;
+	if (route->begin != NULL && route->begin(s, r, &sink) != 0)
+		return -1;
+	switch (route->body) {
+	case BODY_NONE:
+		plan->body = HTTP_BODY_DISCARD;
+		plan->limit = BODY_NONE_MAX;
+		break;
+	case BODY_MEMORY:
+		plan->body = HTTP_BODY_MEMORY;
+		plan->limit = s->config->body_limit;
+		break;
+	case BODY_FILE:
+		plan->body = HTTP_BODY_FILE;
+		plan->fd = sink.fd;
+		plan->limit = sink.limit;
+		plan->needs_length = true;
+		break;
+	}
+	return 0;
+}
+
+void
+routes_handle(void *arg, struct http_request *r)
+{
+	const struct route *route = http_route(r);
+
+	route->handle(arg, r);
+}

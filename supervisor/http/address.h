@@ -1,0 +1,19 @@
+/* Socket addresses as text: "127.0.0.1:8321", "[::1]:0", ":8321" (every address), "localhost:80".
+ */
+#ifndef SUPERVISOR_HTTP_ADDRESS_H
+#define SUPERVISOR_HTTP_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/* Resolves text to its first address, for listening. port 0 leaves the one in text. 0, -EINVAL (its
+   form), -ENOENT (its name), -EAFNOSUPPORT. */
+int address_resolve(const char *text, uint16_t port, struct sockaddr_storage *out, socklen_t *len);
+/* 127.0.0.0/8 or ::1? */
+bool address_is_loopback(const struct sockaddr *address);
+/* Writes "host:port", cut at size. */
+void address_text(const struct sockaddr *address, char *out, size_t size);
+
+#endif

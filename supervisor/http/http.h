@@ -1,0 +1,69 @@
+/*
+ * The HTTP/1.1 server: connections on libevent bufferevents (TLS or plain), a strict reading of
+ * requests, answers in order. It knows no route: `judge` decides by the request line and headers
+ * alone, before a byte of the body is taken; `handle` gets the whole request.
+ *
+ * A request is one exchange. Its handler replies exactly once, at once or later, from the event
+ * loop. The reply ends the request: the pointer is dead after it. If the client has gone, the reply
+ * is dropped silently, so a handler need not care; who wants to know sets http_on_gone.
+ */
+#ifndef SUPERVISOR_HTTP_HTTP_H
+#define SUPERVISOR_HTTP_HTTP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "ipc/blob.h"
+
+struct faults;
+struct http_request;
+
+/* Views, valid until the reply. Paths and query values are percent-decoded, NUL-terminated. */
+const char *http_method(const struct http_request *r);
+const char *http_path(const struct http_request *r);  /* as sent, without the query */
+const char *http_param(const struct http_request *r); /* {id} of the route, "" if none */
+const char *http_peer(const struct http_request *r);  /* address of the client, for the log */
+/* A header's value, outer white space trimmed, name in any case; the first of several; or NULL. */
+const char *http_header(const struct http_request *r, const char *name);
+size_t http_header_count(const struct http_request *r, const char *name);
+/* The first query value of that name, or NULL. A view, valid until the reply. */
+const char *http_query(const struct http_request *r, const char *name);
+/* Is the Content-Type application/json or application/...+json (any case, parameters ignored)? */
+bool http_is_json(const struct http_request *r);
+
+/* The Content-Length, before the body has come; 0 if none was given. */
+uint64_t http_content_length(const struct http_request *r);
+/* The body as a sealed memfd, owned by the request; -1 if it is empty. */
+int http_body_fd(const struct http_request *r);
+size_t http_body_len(const struct http_request *r);
+/* The body mapped, for reading; of an empty body a view of length 0. NULL: no memory. */
+const struct blob_view *http_body(struct http_request *r);
+/* Hands the descriptor over: the caller closes it. -1 if the body is empty. */
+int http_body_take(struct http_request *r);
+
+/* Adds a header to the reply to come; copied. */
+void http_add_header(struct http_request *r, const char *name, const char *value);
+void http_reply_json(struct http_request *r, unsigned status, const char *json, size_t len);
+/* {"detail": sentence} */
+void http_reply_detail(struct http_request *r, unsigned status, const char *sentence);
+/* {"detail": json}, for a detail that is JSON already. */
+void http_reply_detail_json(struct http_request *r, unsigned status, const char *json, size_t len);
+/* The faults as the detail, with their status. Does not consume f. */
+void http_reply_faults(struct http_request *r, const struct faults *f);
+/* No body: 204, or a 201. */
+void http_reply_empty(struct http_request *r, unsigned status);
+/* len bytes of fd from off, read as the client takes them. Consumes fd. */
+void http_reply_fd(struct http_request *r, unsigned status, const char *content_type, int fd,
+    uint64_t off, uint64_t len);
+
+/* A data pointer of the handler's. on_gone: called once if the client goes before the reply; the
+   handler still owes its reply (which is then dropped). on_end: called once when the request ends
+   in any way, also when the client goes while its body is still coming and `handle` is never
+   called. */
+void http_set_data(struct http_request *r, void *data);
+void *http_data(const struct http_request *r);
+void http_on_gone(struct http_request *r, void (*gone)(struct http_request *r, void *data));
+void http_on_end(struct http_request *r, void (*end)(void *data));
+
+#endif

@@ -1,0 +1,210 @@
+#include "supervisor/http/http_server.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <event2/buffer.h>
+#include <event2/listener.h>
+
+#include "ipc/log.h"
+#include "supervisor/http/address.h"
+#include "supervisor/http/http_conn.h"
+
+/* Makes room for a new connection. Of those that nobody works for the one goes that is missed
+   least: answered and about to close, then idle without ever having shown the token, then idle; the
+   longest idle first. */
+static bool
+make_room(struct http_server *s)
+{
+	enum { CLOSING, STRANGER, TRUSTED, AT_WORK };
+	struct http_conn *c, *chosen = NULL;
+	int least = AT_WORK;
+
+	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = TAILQ_NEXT(c, link)) {
+		int worth = AT_WORK;
+
+		if (c->state == HTTP_LINGER)
+			worth = CLOSING;
+		else if (c->state == HTTP_HEAD)
+			worth = c->trusted ? TRUSTED : STRANGER;
+		if (worth < least) {
+			least = worth;
+			chosen = c;
+		}
+	}
+	if (chosen != NULL)
+		http_conn_free(chosen);
+	return chosen != NULL;
+}
+
+static void
+on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *peer, int peer_len,
+    void *arg)
+{
+	struct http_server *s = arg;
+
+	(void)listener;
+	(void)peer_len;
+	if (s->conn_count >= s->options.connections && !make_room(s)) {
+		log_warning("a connection was turned away: %u are open", s->conn_count);
+		close(fd);
+		return;
+	}
+	http_conn_new(s, fd, peer);
+}
+
+/* Out of descriptors, most likely: asking again at once would only spin. */
+static void
+on_accept_error(struct evconnlistener *listener, void *arg)
+{
+	struct http_server *s = arg;
+	struct timeval pause = {.tv_usec = 200 * 1000};
+
+	log_warning("accept: %s", strerror(errno));
+	evconnlistener_disable(listener);
+	event_add(s->retry, &pause);
+}
+
+static void
+on_retry(evutil_socket_t fd, short what, void *arg)
+{
+	struct http_server *s = arg;
+
+	(void)fd;
+	(void)what;
+	if (!s->stopping)
+		evconnlistener_enable(s->listener);
+}
+
+static int
+start_listening(struct http_server *s, const char *address, uint16_t port)
+{
+	unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;
+	struct sockaddr_storage bound;
+	socklen_t len;
+	int rc = address_resolve(address, port, &bound, &len);
+
+	if (rc != 0)
+		return rc;
+	errno = 0;
+	s->listener = evconnlistener_new_bind(
+	    s->base, on_accept, s, flags, 1024, (struct sockaddr *)&bound, (int)len);
+	if (s->listener == NULL)
+		return errno != 0 ? -errno : -ENOMEM;
+	evconnlistener_set_error_cb(s->listener, on_accept_error);
+	len = sizeof(bound);
+	if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&bound, &len) != 0)
+		return -errno;
+	address_text((struct sockaddr *)&bound, s->address, sizeof(s->address));
+	return 0;
+}
+
+int
+http_server_open(struct http_server **out, struct event_base *base, const char *address,
+    uint16_t port, const struct http_options *options)
+{
+	struct http_server *s = calloc(1, sizeof(*s));
+	int rc = -ENOMEM;
+
+	*out = NULL;
+	if (s == NULL)
+		return -ENOMEM;
+	s->base = base;
+	s->options = *options;
+	TAILQ_INIT(&s->conns);
+	s->retry = evtimer_new(base, on_retry, s);
+	if (s->retry != NULL)
+		rc = start_listening(s, address, port);
+	if (rc == 0)
+		*out = s;
+	else
+		http_server_free(s);
+	return rc;
+}
+
+void
+http_server_stop(struct http_server *s)
+{
+	struct http_conn *c, *next;
+
+	s->stopping = true;
+	if (s->listener != NULL) /* closed, so that clients are refused and do not wait in line */
+		evconnlistener_free(s->listener);
+	s->listener = NULL;
+	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->state == HTTP_LINGER || (c->state == HTTP_HEAD && c->scan.seen == 0))
+			http_conn_free(c);
+	}
+}
+
+unsigned
+http_server_busy(const struct http_server *s)
+{
+	const struct http_conn *c;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(c, &s->conns, link)
+	n += c->state == HTTP_BODY || c->state == HTTP_HANDLE || c->state == HTTP_REPLY;
+	return n;
+}
+
+void
+http_server_free(struct http_server *s)
+{
+	struct http_conn *c;
+
+	if (s == NULL)
+		return;
+	s->stopping = true;
+	if (s->listener != NULL)
+		evconnlistener_free(s->listener);
+	if (s->retry != NULL)
+		event_free(s->retry);
+	s->request_count++; /* a request that ends in here does not free s */
+	while ((c = TAILQ_FIRST(&s->conns)) != NULL)
+		http_conn_free(c);
+	s->freed = true;
+	if (--s->request_count == 0)
+		free(s);
+}
+
+const char *
+http_server_address(const struct http_server *s)
+{
+	return s->address;
+}
+
+void
+http_trust(struct http_request *r)
+{
+	if (r->conn != NULL)
+		r->conn->trusted = true;
+}
+
+void
+http_judge(struct http_request *r)
+{
+	struct http_server *s = r->server;
+	struct http_plan plan = {.fd = -1};
+	const struct http_head *h = &r->head;
+	unsigned status;
+
+	if (s->options.judge(s->options.arg, r, &plan) != 0)
+		return;
+	status = http_body_begin(r, &plan);
+	if (status != 0) {
+		http_refuse(r, status);
+		return;
+	}
+	/* with the body's first bytes here already, nobody waits to be told to send it */
+	if (h->continue_first && (h->chunked || h->length > 0)) {
+		static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+
+		if (evbuffer_get_length(bufferevent_get_input(r->conn->bev)) == 0)
+			evbuffer_add(
+			    bufferevent_get_output(r->conn->bev), go_on, sizeof(go_on) - 1);
+	}
+}

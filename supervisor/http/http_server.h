@@ -1,0 +1,62 @@
+/*
+ * The listening side of http.h: what the program starts, and what judges its requests.
+ */
+#ifndef SUPERVISOR_HTTP_HTTP_SERVER_H
+#define SUPERVISOR_HTTP_HTTP_SERVER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#include "supervisor/http/http.h"
+
+struct event_base;
+struct http_server;
+struct ssl_ctx_st;
+
+/* What becomes of a body, said before it is taken. */
+enum http_body_kind {
+	HTTP_BODY_DISCARD, /* read and forgotten */
+	HTTP_BODY_MEMORY,  /* a sealed memfd */
+	HTTP_BODY_FILE,	   /* plan.fd, written from its start; stays the judge's */
+};
+
+struct http_plan {
+	enum http_body_kind body;
+	int fd;
+	uint64_t limit;	   /* bytes; more: 413 */
+	bool needs_length; /* a body without Content-Length: 411 */
+};
+
+/* The client has shown that it may call: its idle connection is kept before those of strangers. */
+void http_trust(struct http_request *r);
+/* What judge remembers for handle: any constant; the {id}, consumed, or NULL; and what the log
+   calls the request, a constant. */
+void http_set_route(struct http_request *r, const void *route, char *param, const char *label);
+const void *http_route(const struct http_request *r);
+
+struct http_options {
+	/* By request line and headers: 0 and *plan filled, or -1 after a reply. */
+	int (*judge)(void *arg, struct http_request *r, struct http_plan *plan);
+	void (*handle)(void *arg, struct http_request *r);
+	void *arg;
+	struct ssl_ctx_st *tls; /* NULL: plain; stays the caller's, and must outlive the server */
+	unsigned connections;
+	unsigned header_seconds, body_seconds, idle_seconds;
+	uint64_t body_memory; /* bound of all bodies in memory together */
+};
+
+/* Listens on address (address.h; port 0 leaves its port). 0 or -errno. */
+int http_server_open(struct http_server **out, struct event_base *base, const char *address,
+    uint16_t port, const struct http_options *options);
+/* Takes no new connections; idle ones are closed, others after the answer they are at. */
+void http_server_stop(struct http_server *s);
+/* Connections that still owe an answer. */
+unsigned http_server_busy(const struct http_server *s);
+/* Closes everything; requests not yet replied to are gone. NULL is allowed. */
+void http_server_free(struct http_server *s);
+/* The bound address, "127.0.0.1:43121". A view. */
+const char *http_server_address(const struct http_server *s);
+
+#endif

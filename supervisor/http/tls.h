@@ -1,0 +1,14 @@
+/* The server's side of TLS: 1.2 and newer. */
+#ifndef SUPERVISOR_HTTP_TLS_H
+#define SUPERVISOR_HTTP_TLS_H
+
+#include <stddef.h>
+
+struct ssl_ctx_st;
+
+/* A context with that certificate chain and key (PEM files; the key closed to group and others). 0,
+   or -EINVAL, -EACCES, -errno with a sentence in reason. */
+int tls_open(struct ssl_ctx_st **out, const char *cert, const char *key, char reason[256]);
+void tls_close(struct ssl_ctx_st *tls);
+
+#endif

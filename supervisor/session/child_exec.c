@@ -1,0 +1,144 @@
+#include "supervisor/session/child_exec.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+/* What a worker may know of the environment: how to compute and how to be debugged. Everything
+   else, tokens above all, stays here. A trailing '*' stands for any rest. */
+static const char *const passed[] = {"PATH=*", "TZ=*", "LANG=*", "LC_*", "LD_LIBRARY_PATH=*",
+    "OMP_*", "GOMP_*", "DNNL_*", "ONEDNN_*", "CUDA_*", "NVIDIA_*", "ASAN_OPTIONS=*",
+    "UBSAN_OPTIONS=*", "LSAN_OPTIONS=*", "JOURNAL_STREAM=*", "STEPD_LOG_LEVEL=*"};
+
+static bool
+is_passed(const char *entry)
+{
+	for (size_t i = 0; i < sizeof(passed) / sizeof(*passed); i++) {
+		if (strncmp(entry, passed[i], strlen(passed[i]) - 1) == 0)
+			return true;
+	}
+	return false;
+}
+
+/* libgomp's threads spin some 30 us for their next loop, then sleep: with its default of
+   milliseconds, other work on the machine makes a step many times slower. The operator's own value
+   wins: the first of two entries is the one that counts. */
+static char spin_count[] = "GOMP_SPINCOUNT=20000";
+
+/* A NULL-terminated array of views into environ; freed by the caller. */
+static char **
+clean_environment(void)
+{
+	size_t count = 0, kept = 0;
+	char **clean;
+
+	while (environ[count] != NULL)
+		count++;
+	clean = calloc(count + 2, sizeof(*clean));
+	for (size_t i = 0; clean != NULL && i < count; i++) {
+		if (is_passed(environ[i]))
+			clean[kept++] = environ[i];
+	}
+	if (clean != NULL)
+		clean[kept] = spin_count;
+	return clean;
+}
+
+/* In the new process, where other threads may have held any lock: system calls only. Tells its
+   errno through `report` if it cannot become the program. */
+static void
+become(const char *program, int socket, int report, pid_t parent, char **clean)
+{
+	char name[] = "stepd-worker", option[] = "--channel", fd[] = "3";
+	char *argv[] = {name, option, fd, NULL};
+	struct sigaction standard = {.sa_handler = SIG_DFL};
+	sigset_t none;
+	int error, null;
+
+	/* No signal handler of stepd may run here. */
+	for (int i = 1; i < NSIG; i++)
+		sigaction(i, &standard, NULL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* Not reached by the terminal's Ctrl-C: stepd decides when a worker ends. */
+	setpgid(0, 0);
+	/* No descendant outlives stepd, however stepd ends. */
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent)
+		goto fail;
+	/* No setuid program gives it back what stepd lacks. */
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		goto fail;
+	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (null < 0)
+		goto fail;
+	/* Moved out of the way of the numbers they shall not have. */
+	socket = fcntl(socket, F_DUPFD_CLOEXEC, CHILD_CHANNEL_FD + 2);
+	report = fcntl(report, F_DUPFD_CLOEXEC, CHILD_CHANNEL_FD + 2);
+	if (socket < 0 || report < 0 || dup2(null, 0) < 0 || dup2(2, 1) < 0 ||
+	    dup2(socket, CHILD_CHANNEL_FD) < 0 || dup2(report, CHILD_CHANNEL_FD + 1) < 0 ||
+	    fcntl(CHILD_CHANNEL_FD + 1, F_SETFD, FD_CLOEXEC) != 0)
+		goto fail;
+	report = CHILD_CHANNEL_FD + 1;
+	if (syscall(SYS_close_range, CHILD_CHANNEL_FD + 2, ~0u, 0) != 0)
+		goto fail;
+	execve(program, argv, clean);
+fail:
+	error = errno;
+	if (write(report, &error, sizeof(error)) < 0)
+		_exit(126);
+	_exit(127);
+}
+
+int
+child_exec(const char *program, int socket, pid_t *pid, int *pidfd)
+{
+	char **clean = clean_environment();
+	pid_t parent = getpid();
+	int report[2] = {-1, -1}, error = 0;
+	ssize_t n;
+
+	*pid = -1;
+	*pidfd = -1;
+	if (clean == NULL)
+		return -ENOMEM;
+	if (pipe2(report, O_CLOEXEC) != 0 || (*pid = fork()) < 0) {
+		error = errno;
+		goto out;
+	}
+	if (*pid == 0)
+		become(program, socket, report[1], parent, clean);
+	close(report[1]);
+	report[1] = -1;
+	/* Ends at once: at exec, when the pipe closes by itself, or with the reason why not. */
+	do
+		n = read(report[0], &error, sizeof(error));
+	while (n < 0 && errno == EINTR);
+	if (n != (ssize_t)sizeof(error)) {
+		*pidfd = (int)syscall(SYS_pidfd_open, *pid, 0);
+		error = *pidfd < 0 ? errno : 0;
+		if (error == 0)
+			fcntl(*pidfd, F_SETFD, FD_CLOEXEC);
+	}
+	if (error != 0) {
+		kill(*pid, SIGKILL);
+		waitpid(*pid, NULL, 0);
+		*pid = -1;
+	}
+out:
+	for (int i = 0; i < 2; i++) {
+		if (report[i] >= 0)
+			close(report[i]);
+	}
+	free(clean);
+	return -error;
+}

@@ -1,0 +1,17 @@
+/*
+ * Starting a program with nothing: one socket, no other descriptor, no secret in its environment,
+ * its own process group, and death with its parent.
+ */
+#ifndef SUPERVISOR_SESSION_CHILD_EXEC_H
+#define SUPERVISOR_SESSION_CHILD_EXEC_H
+
+#include <sys/types.h>
+
+enum { CHILD_CHANNEL_FD = 3 }; /* where the program finds its socket, told by --channel 3 */
+
+/* fork and exec of program with `socket` as CHILD_CHANNEL_FD, standard input from /dev/null,
+   standard output and error where stepd's errors go. socket stays the caller's. 0 with *pid and
+   *pidfd, or -errno, also when exec fails. */
+int child_exec(const char *program, int socket, pid_t *pid, int *pidfd);
+
+#endif

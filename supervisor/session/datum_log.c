@@ -1,0 +1,73 @@
+#include "supervisor/session/datum_log.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/blob.h"
+
+void
+datum_log_init(struct datum_log *log)
+{
+	*log = (struct datum_log){.fd = -1};
+}
+
+void
+datum_log_fini(struct datum_log *log)
+{
+	if (log->fd >= 0)
+		close(log->fd);
+	free(log->parts);
+	datum_log_init(log);
+}
+
+static int
+make_room(struct datum_log *log)
+{
+	size_t room = log->room == 0 ? 64 : 2 * log->room;
+	struct datum_part *parts;
+
+	if (log->fd < 0)
+		log->fd = blob_new("stepd-datums");
+	if (log->fd < 0) {
+		int error = log->fd;
+
+		log->fd = -1;
+		return error;
+	}
+	if (log->count < log->room)
+		return 0;
+	parts = reallocarray(log->parts, room, sizeof(*parts));
+	if (parts == NULL)
+		return -ENOMEM;
+	log->parts = parts;
+	log->room = room;
+	return 0;
+}
+
+int
+datum_log_add(struct datum_log *log, const void *data, size_t len)
+{
+	struct datum_part part = {.offset = log->size, .len = len};
+	int error;
+
+	crypto_generichash(part.digest, sizeof(part.digest), data, len, NULL, 0);
+	for (size_t i = 0; i < log->count; i++) {
+		if (memcmp(log->parts[i].digest, part.digest, sizeof(part.digest)) == 0)
+			return 0;
+	}
+	error = make_room(log);
+	if (error == 0)
+		error = blob_write(log->fd, data, len);
+	if (error != 0) {
+		/* A half-written part must not shift the next one. */
+		if (log->fd >= 0)
+			lseek(log->fd, (off_t)log->size, SEEK_SET);
+		return error;
+	}
+	log->parts[log->count++] = part;
+	log->size += len;
+	return 0;
+}

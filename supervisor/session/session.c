@@ -1,0 +1,120 @@
+#include "supervisor/session/session.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "supervisor/http/http.h"
+#include "supervisor/session/session_action.h"
+
+enum { WAITING_MAX = 256 };
+
+#define SESSION_NAME(name, text, ...) text,
+static const char *const state_names[] = {SESSION_STATE_LIST(SESSION_NAME)};
+#undef SESSION_NAME
+
+const char *
+session_state_name(enum session_state state)
+{
+	return state_names[state];
+}
+
+struct session *
+session_new(struct stepd *stepd)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (s == NULL)
+		return NULL;
+	s->stepd = stepd;
+	s->state = SESSION_DOWNLOADING;
+	s->last = &s->first;
+	s->spool = -1;
+	s->refusal.fd = -1;
+	datum_log_init(&s->datums);
+	return s;
+}
+
+void
+session_free(struct session *s)
+{
+	if (s == NULL)
+		return;
+	transfer_cancel(s->transfer);
+	child_free(s->child);
+	slot_release(s->slot);
+	session_request_free(s->current);
+	while (s->first != NULL) {
+		struct session_request *request = s->first;
+
+		s->first = request->next;
+		session_request_free(request);
+	}
+	if (s->spool >= 0)
+		close(s->spool);
+	if (s->refusal.fd >= 0)
+		close(s->refusal.fd);
+	datum_log_fini(&s->datums);
+	free(s);
+}
+
+void
+session_post(struct session *s, struct session_request *request)
+{
+	struct session_input none = {0};
+
+	if (s->waiting >= WAITING_MAX) {
+		http_reply_detail(request->http, 503, "too many requests wait for this session");
+		session_request_free(request);
+		return;
+	}
+	*s->last = request;
+	s->last = &request->next;
+	s->waiting++;
+	session_event(s, EV_REQUEST, &none);
+}
+
+struct session_request *
+session_take(struct session *s)
+{
+	struct session_request *request = s->first;
+
+	if (request == NULL)
+		return NULL;
+	s->first = request->next;
+	if (s->first == NULL)
+		s->last = &s->first;
+	s->waiting--;
+	request->next = NULL;
+	return request;
+}
+
+struct session_request *
+session_request_new(enum request_kind kind, struct http_request *http, int fd)
+{
+	struct session_request *request = calloc(1, sizeof(*request));
+
+	if (request == NULL) {
+		if (fd >= 0)
+			close(fd);
+		return NULL;
+	}
+	*request = (struct session_request){.kind = kind, .http = http, .fd = fd};
+	return request;
+}
+
+void
+session_request_free(struct session_request *request)
+{
+	if (request == NULL)
+		return;
+	if (request->fd >= 0)
+		close(request->fd);
+	if (request->url != NULL) {
+		sodium_memzero(request->url, strlen(request->url));
+		free(request->url);
+	}
+	free(request);
+}

@@ -1,0 +1,136 @@
+/*
+ * A session: one training run of one client, on one worker. Its life is the table in
+ * session_table.c: what happens is an event, what a state does about it is one cell.
+ *
+ * Requests wait in line and are answered in their order; one is under way at a time. Opening is the
+ * first request. A session owns its slot from its opening until its worker is gone.
+ */
+#ifndef SUPERVISOR_SESSION_SESSION_H
+#define SUPERVISOR_SESSION_SESSION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "supervisor/session/child.h"
+#include "supervisor/session/datum_log.h"
+#include "supervisor/session/session_record.h"
+#include "supervisor/session/slot.h"
+#include "supervisor/transfer/transfer.h"
+
+struct http_request;
+struct stepd;
+
+/* X(NAME, "name in status answers", what it waits for) */
+#define SESSION_STATE_LIST(X)                                                                      \
+	X(DOWNLOADING, "loading", "the artifact to start from")                                    \
+	X(STARTING, "loading", "the worker to be ready")                                           \
+	X(OPENING, "loading", "the worker to load the model")                                      \
+	X(LOADING, "loading", "the worker to load the artifact")                                   \
+	X(READY, "ready", "a request")                                                             \
+	X(RENDERING, "ready", "datums")                                                            \
+	X(TRAINING, "training", "a step")                                                          \
+	X(GENERATING, "ready", "text")                                                             \
+	X(SAVING, "saving", "the worker to write an artifact")                                     \
+	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
+	X(RESTORING, "restoring", "a new worker to be where the last one was")                     \
+	X(NEEDS_RESTORE, "needs_restore", "somebody: it has no worker")                            \
+	X(CLOSING, "closed", "the worker to be gone")                                              \
+	X(CLOSED, "closed", "nothing")
+
+/* X(NAME, what happened) */
+#define SESSION_EVENT_LIST(X)                                                                      \
+	X(REQUEST, "a request came, and is last in line")                                          \
+	X(STARTED, "the worker is ready")                                                          \
+	X(ANSWER, "the worker did what it was asked")                                              \
+	X(REFUSED, "the worker refused; nothing changed")                                          \
+	X(MOVED, "the transfer is complete")                                                       \
+	X(NOT_MOVED, "the transfer failed")                                                        \
+	X(DIED, "the worker is gone")                                                              \
+	X(STOP, "nobody wants the session to run any longer")
+
+#define SESSION_ENUM(name, ...) SESSION_##name,
+enum session_state { SESSION_STATE_LIST(SESSION_ENUM) SESSION_STATES };
+#undef SESSION_ENUM
+#define SESSION_ENUM(name, ...) EV_##name,
+enum session_event { SESSION_EVENT_LIST(SESSION_ENUM) SESSION_EVENTS };
+#undef SESSION_ENUM
+
+enum request_kind {
+	REQUEST_OPEN,
+	REQUEST_RENDER,
+	REQUEST_TRAIN,
+	REQUEST_SAVE,
+	REQUEST_GENERATE,
+	REQUEST_CLOSE,
+};
+
+/* One request of a client, until it is answered. Allocated; owned by its session. */
+struct session_request {
+	struct session_request *next;
+	enum request_kind kind;
+	struct http_request *http;
+	int fd;		      /* body or datum ids, sealed; -1 = none */
+	double learning_rate; /* TRAIN */
+	uint8_t artifact;     /* OPEN, SAVE: enum artifact_kind, 0 = none */
+	char *url;	      /* OPEN, SAVE: to move it; wiped when freed */
+	bool force;	      /* CLOSE, also with steps that no upload holds */
+};
+
+/* An answer that waits for the worker to be gone. */
+struct session_refusal {
+	unsigned status; /* 0 = none */
+	char text[1000];
+	int fd; /* the JSON of the detail in the place of text, or -1 */
+};
+
+struct session {
+	struct stepd *stepd;
+	struct session *next; /* of the sessions, newest first */
+	enum session_state state;
+	struct session_record record;
+	char model_path[4096];
+	struct slot *slot;		       /* NULL: has none */
+	struct child *child;		       /* NULL: has none */
+	struct session_request *current;       /* under way, NULL = none */
+	struct session_request *first, **last; /* waiting */
+	size_t waiting;
+	struct session_refusal refusal; /* CLOSING: for `current` */
+	bool opened;   /* a client knows it; a session that is not disappears when it fails */
+	bool stopping; /* to give up its worker when nothing is under way */
+	struct transfer_job *transfer;
+	int spool;	       /* the artifact under way, or -1 */
+	uint64_t spool_step;   /* SAVING, UPLOADING: the step that the artifact holds */
+	char spool_sha256[65]; /* as the worker says */
+	struct datum_log datums;
+};
+
+/* What came with an event; which member is set follows from it. */
+struct session_input {
+	struct message *answer;		     /* ANSWER, REFUSED */
+	const struct message_failed *failed; /* REFUSED */
+	struct transfer_result *moved;	     /* MOVED, NOT_MOVED */
+	const struct child_death *death;     /* DIED */
+	int error; /* ANSWER: set by the action to -EBADMSG if the answer does not decode */
+};
+
+/* A session of its own memory, in no list; state DOWNLOADING. NULL: no memory. */
+struct session *session_new(struct stepd *stepd);
+/* Frees everything, kills its worker, answers nobody. NULL is allowed. */
+void session_free(struct session *s);
+
+/* Lets the table act on an event. The session may be gone afterwards. */
+void session_event(struct session *s, enum session_event event, struct session_input *input);
+const char *session_state_name(enum session_state state);
+
+/* Begins the life of a session whose settings are filled in. Consumes the request, an OPEN. The
+   session may be gone afterwards. */
+void session_open(struct session *s, struct session_request *request);
+/* Puts a request last in line, and lets the table act. Consumes it. */
+void session_post(struct session *s, struct session_request *request);
+/* A request without its url; consumes fd, also on failure. NULL: no memory. */
+struct session_request *session_request_new(
+    enum request_kind kind, struct http_request *http, int fd);
+void session_request_free(struct session_request *request);
+
+#endif

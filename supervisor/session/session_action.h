@@ -1,0 +1,62 @@
+/*
+ * The actions of the session table, <state>_<event>, and what they are made of. Private to the
+ * session_*.c files.
+ */
+#ifndef SUPERVISOR_SESSION_SESSION_ACTION_H
+#define SUPERVISOR_SESSION_SESSION_ACTION_H
+
+#include "supervisor/session/session.h"
+
+typedef void session_action(struct session *s, struct session_input *in);
+
+/* A cell of the table: never NULL. */
+session_action *session_table_cell(enum session_state state, enum session_event event);
+
+/* session.c: the request that waits longest, out of the line; or NULL. */
+struct session_request *session_take(struct session *s);
+
+/* session_reply.c: answers to the request under way, which they end. The session may be gone after
+   session_settle, and after everything that calls it. */
+void session_reply_json(struct session *s, unsigned status, const char *json, size_t len);
+void session_reply_detail(struct session *s, unsigned status, const char *sentence);
+void session_reply_failed(struct session *s, const struct message_failed *failed, int fd);
+/* JSON in a sealed blob from an offset on; consumes fd. */
+void session_reply_blob(struct session *s, int fd, uint64_t offset, uint64_t len);
+/* Its state, as GET answers it. */
+void session_reply_status(struct session *s);
+/* Answers a request that is not under way, and frees it. */
+void session_refuse(
+    struct session *s, struct session_request *request, unsigned status, const char *sentence);
+/* The sentence for a session without a worker. */
+const char *session_lost_sentence(const struct session *s);
+
+/* session_worker.c: the worker of a session, and asking it. */
+int session_start_worker(struct session *s);
+void session_ask(struct session *s, enum message_type type, const void *body, size_t len, int fd,
+    uint64_t seconds);
+
+/* session_end.c: nothing is under way any more: ready for the next request, or without a worker. */
+void session_settle(struct session *s);
+/* Ends the worker of a session whose opening failed; `refusal` is the answer once it is gone. */
+void session_give_up(struct session *s, unsigned status, const char *sentence, int fd);
+/* Answers the opening and removes a session that nobody knows. */
+void session_discard(struct session *s);
+
+session_action any_ignore, any_unexpected, any_wait;
+/* session_open.c */
+session_action downloading_moved, downloading_not_moved, downloading_stop;
+session_action starting_started, opening_answer, loading_answer, loading_refused, loading_died,
+    loading_stop;
+/* session_work.c */
+session_action ready_request, rendering_answer, training_answer, generating_answer, busy_refused;
+/* session_save.c */
+session_action saving_answer, saving_refused, saving_died, uploading_moved, uploading_not_moved,
+    uploading_died;
+/* session_end.c */
+session_action ready_died, ready_stop, busy_died, busy_stop;
+session_action needs_restore_request, closing_request, closing_died, closed_request;
+
+/* session_work.c, session_save.c: begin a request of their kind, now under way. */
+void save_begin(struct session *s);
+
+#endif

@@ -1,0 +1,233 @@
+/* From an opening request to a session that is ready: download, worker, model, artifact. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/json_write.h"
+#include "ipc/log.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/http/http.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/stepd.h"
+
+enum { OPEN_MESSAGE_MAX = 16 * 1024 };
+
+static void
+start_worker(struct session *s)
+{
+	if (session_start_worker(s) == 0) {
+		s->state = SESSION_STARTING;
+		return;
+	}
+	session_reply_detail(s, 503, "the worker of the session could not be started");
+	session_discard(s);
+}
+
+static void
+on_downloaded(void *ctx, struct transfer_result *result)
+{
+	struct session_input in = {.moved = result};
+	struct session *s = ctx;
+
+	s->transfer = NULL;
+	if (result->error != 0) {
+		log_warning("session %s: the download failed (HTTP %u): %s", s->record.id,
+		    result->status, result->reason);
+	}
+	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
+}
+
+/* Nobody will ever learn the id of a session whose opener has gone. */
+static void
+on_opener_gone(struct http_request *http, void *data)
+{
+	struct session_input none = {0};
+
+	(void)http;
+	session_event(data, EV_STOP, &none);
+}
+
+void
+session_open(struct session *s, struct session_request *request)
+{
+	const struct config *c = s->stepd->config;
+
+	s->current = request;
+	http_set_data(request->http, s);
+	http_on_gone(request->http, on_opener_gone);
+	if (request->url == NULL) {
+		start_worker(s);
+		return;
+	}
+	s->transfer = transfer_begin(s->stepd->transfer, TRANSFER_GET, request->url, -1,
+	    c->artifact_limit, on_downloaded, s);
+	if (s->transfer == NULL) {
+		session_reply_detail(s, 503, "stepd has no memory left for a download");
+		session_discard(s);
+	}
+}
+
+void
+downloading_moved(struct session *s, struct session_input *in)
+{
+	s->spool = in->moved->fd;
+	in->moved->fd = -1;
+	memcpy(s->spool_sha256, in->moved->sha256, sizeof(s->spool_sha256));
+	start_worker(s);
+}
+
+void
+downloading_not_moved(struct session *s, struct session_input *in)
+{
+	bool state = s->current->artifact == ARTIFACT_STATE;
+
+	switch (in->moved->error) {
+	case -EFBIG:
+		session_reply_detail(s, 422,
+		    state ? "the trainer state is too large"
+			  : "the trainer sampling adapter is too large");
+		break;
+	case -ENOSPC:
+	case -EDQUOT:
+		session_reply_detail(s, 507, "the trainer has no disk space for the download");
+		break;
+	default:
+		session_reply_detail(s, 502,
+		    state ? "the trainer state download failed"
+			  : "the trainer sampling adapter download failed");
+	}
+	session_discard(s);
+}
+
+void
+downloading_stop(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_reply_detail(s, 503, "the session was stopped while it was loading");
+	session_discard(s);
+}
+
+void
+starting_started(struct session *s, struct session_input *in)
+{
+	const struct config *c = s->stepd->config;
+	const struct session_record *r = &s->record;
+	struct message_open open = {.session_id = r->id,
+	    .base_model = r->base_model,
+	    .model_revision = r->model_revision,
+	    .model_path = s->model_path,
+	    .lora_rank = r->lora_rank,
+	    .lora_alpha = r->lora_alpha,
+	    .lora_dropout = r->lora_dropout,
+	    .target_modules = r->target_modules,
+	    .seed = r->seed,
+	    .maximum_datum_tokens = r->maximum_datum_tokens,
+	    .weight_decay = r->weight_decay,
+	    .beta1 = r->beta1,
+	    .beta2 = r->beta2,
+	    .epsilon = r->epsilon,
+	    .max_grad_norm = r->max_grad_norm,
+	    .compute = c->cpu_compute,
+	    .threads = (uint32_t)c->threads};
+	uint8_t storage[OPEN_MESSAGE_MAX];
+	struct wire_put w;
+
+	(void)in;
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_open(&w, &open);
+	s->state = SESSION_OPENING;
+	session_ask(s, MSG_OPEN, storage, w.len, -1, c->load_timeout);
+}
+
+/* The client learns its id: from here on the session survives in the store. */
+static void
+opened(struct session *s)
+{
+	struct json_writer w;
+	const char *json;
+	size_t len = 0;
+
+	if (s->spool >= 0)
+		close(s->spool);
+	s->spool = -1;
+	s->opened = true;
+	sessions_keep(s);
+	log_info("session %s: open at step %llu, %s on %s", s->record.id,
+	    (unsigned long long)s->record.step, s->record.compute, s->record.device);
+	json_writer_init(&w);
+	json_write_object(&w);
+	json_put_string(&w, "session_id", s->record.id);
+	json_write_object_end(&w);
+	json = json_writer_text(&w, &len);
+	session_reply_json(s, 200, json, len);
+	json_writer_fini(&w);
+	session_settle(s);
+}
+
+void
+opening_answer(struct session *s, struct session_input *in)
+{
+	struct message_opened answer;
+	uint8_t storage[16];
+	struct wire_put w;
+
+	if (in->answer->type != MSG_OPENED || message_get_opened(&in->answer->body, &answer) != 0) {
+		in->error = -EBADMSG;
+		return;
+	}
+	snprintf(s->record.compute, sizeof(s->record.compute), "%s", answer.compute);
+	snprintf(s->record.device, sizeof(s->record.device), "%s", answer.device);
+	if (s->spool < 0) {
+		opened(s);
+		return;
+	}
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_artifact(&w, &(struct message_artifact){s->current->artifact});
+	s->state = SESSION_LOADING;
+	session_ask(s, MSG_LOAD, storage, w.len, s->spool, s->stepd->config->load_timeout);
+}
+
+void
+loading_answer(struct session *s, struct session_input *in)
+{
+	struct session_record *r = &s->record;
+	struct message_loaded answer;
+
+	if (in->answer->type != MSG_LOADED || message_get_loaded(&in->answer->body, &answer) != 0) {
+		in->error = -EBADMSG;
+		return;
+	}
+	snprintf(r->compute, sizeof(r->compute), "%s", answer.compute);
+	r->step = r->saved_step = answer.step;
+	r->tokens_seen = answer.tokens_seen;
+	r->saved_kind = s->current->artifact;
+	memcpy(r->saved_sha256, s->spool_sha256, sizeof(r->saved_sha256));
+	opened(s);
+}
+
+void
+loading_refused(struct session *s, struct session_input *in)
+{
+	session_give_up(s, in->failed->status, in->failed->detail, in->answer->fd);
+	in->answer->fd = -1;
+}
+
+void
+loading_died(struct session *s, struct session_input *in)
+{
+	char sentence[128];
+
+	snprintf(sentence, sizeof(sentence), "the worker of the session %s while it was loading",
+	    child_class_text(in->death->class));
+	session_reply_detail(s, 503, sentence);
+	session_discard(s);
+}
+
+void
+loading_stop(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_give_up(s, 503, "the session was stopped while it was loading", -1);
+}

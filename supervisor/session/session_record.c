@@ -1,0 +1,113 @@
+#include "supervisor/session/session_record.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "ipc/wire.h"
+
+long
+session_record_put(const struct session_record *r, void *storage)
+{
+	struct wire_put w;
+
+	wire_put_init(&w, storage, SESSION_RECORD_MAX);
+	wire_put_u8(&w, SESSION_RECORD_VERSION);
+	wire_put_string(&w, r->id);
+	wire_put_u8(&w, r->fate);
+	wire_put_string(&w, r->reason);
+	wire_put_string(&w, r->base_model);
+	wire_put_string(&w, r->model_revision);
+	wire_put_string(&w, r->target_modules);
+	wire_put_u32(&w, r->lora_rank);
+	wire_put_u32(&w, r->seed);
+	wire_put_u64(&w, r->maximum_datum_tokens);
+	wire_put_f64(&w, r->lora_alpha);
+	wire_put_f64(&w, r->lora_dropout);
+	wire_put_f64(&w, r->weight_decay);
+	wire_put_f64(&w, r->beta1);
+	wire_put_f64(&w, r->beta2);
+	wire_put_f64(&w, r->epsilon);
+	wire_put_f64(&w, r->max_grad_norm);
+	wire_put_string(&w, r->compute);
+	wire_put_string(&w, r->device);
+	wire_put_u64(&w, r->step);
+	wire_put_u64(&w, r->tokens_seen);
+	wire_put_u32(&w, r->loss_count);
+	for (uint32_t i = 0; i < r->loss_count; i++)
+		wire_put_f64(&w, r->losses[i]);
+	wire_put_u64(&w, r->saved_step);
+	wire_put_u8(&w, r->saved_kind);
+	wire_put_string(&w, r->saved_sha256);
+	wire_put_i64(&w, r->opened_at);
+	wire_put_i64(&w, r->changed_at);
+	return wire_put_end(&w);
+}
+
+static void
+get_text(struct wire_get *w, char *out, size_t size)
+{
+	const char *text = wire_get_string(w);
+	size_t len = strlen(text);
+
+	if (len >= size) {
+		w->failed = true;
+		return;
+	}
+	memcpy(out, text, len + 1);
+}
+
+int
+session_record_get(struct session_record *r, const void *data, size_t len)
+{
+	struct wire_get w;
+	uint8_t version;
+
+	memset(r, 0, sizeof(*r));
+	wire_get_init(&w, data, len);
+	version = wire_get_u8(&w);
+	if (version != SESSION_RECORD_VERSION)
+		return version > SESSION_RECORD_VERSION ? -EPROTO : -EBADMSG;
+	get_text(&w, r->id, sizeof(r->id));
+	r->fate = wire_get_u8(&w);
+	get_text(&w, r->reason, sizeof(r->reason));
+	get_text(&w, r->base_model, sizeof(r->base_model));
+	get_text(&w, r->model_revision, sizeof(r->model_revision));
+	get_text(&w, r->target_modules, sizeof(r->target_modules));
+	r->lora_rank = wire_get_u32(&w);
+	r->seed = wire_get_u32(&w);
+	r->maximum_datum_tokens = wire_get_u64(&w);
+	r->lora_alpha = wire_get_f64(&w);
+	r->lora_dropout = wire_get_f64(&w);
+	r->weight_decay = wire_get_f64(&w);
+	r->beta1 = wire_get_f64(&w);
+	r->beta2 = wire_get_f64(&w);
+	r->epsilon = wire_get_f64(&w);
+	r->max_grad_norm = wire_get_f64(&w);
+	get_text(&w, r->compute, sizeof(r->compute));
+	get_text(&w, r->device, sizeof(r->device));
+	r->step = wire_get_u64(&w);
+	r->tokens_seen = wire_get_u64(&w);
+	r->loss_count = wire_get_u32(&w);
+	if (r->loss_count > RECENT_LOSSES)
+		return -EBADMSG;
+	for (uint32_t i = 0; i < r->loss_count; i++)
+		r->losses[i] = wire_get_f64(&w);
+	r->saved_step = wire_get_u64(&w);
+	r->saved_kind = wire_get_u8(&w);
+	get_text(&w, r->saved_sha256, sizeof(r->saved_sha256));
+	r->opened_at = wire_get_i64(&w);
+	r->changed_at = wire_get_i64(&w);
+	if (r->id[0] == '\0' || (r->fate != FATE_NEEDS_RESTORE && r->fate != FATE_CLOSED))
+		return -EBADMSG;
+	return wire_get_end(&w);
+}
+
+void
+session_record_add_loss(struct session_record *r, double loss)
+{
+	if (r->loss_count == RECENT_LOSSES)
+		memmove(r->losses, r->losses + 1, sizeof(r->losses) - sizeof(r->losses[0]));
+	else
+		r->loss_count++;
+	r->losses[r->loss_count - 1] = loss;
+}

@@ -1,0 +1,55 @@
+/*
+ * What is kept of a session over a restart: its settings, how far it is and what was saved. One
+ * record of the store's table `sessions`, packed field by field behind a version byte. No URL, no
+ * token and no training text is in it.
+ */
+#ifndef SUPERVISOR_SESSION_SESSION_RECORD_H
+#define SUPERVISOR_SESSION_SESSION_RECORD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	SESSION_ID_SIZE = 33,	   /* 32 hex digits */
+	BASE_MODEL_SIZE = 2049,	   /* 512 code points */
+	MODULES_SIZE = 4096,	   /* names joined by commas */
+	RECENT_LOSSES = 8,	   /* of the last steps */
+	SESSION_RECORD_MAX = 8192, /* bytes, packed */
+	SESSION_RECORD_VERSION = 1,
+};
+
+/* What a session is when nobody runs it. */
+enum session_fate { FATE_NEEDS_RESTORE = 1, FATE_CLOSED = 2 };
+
+struct session_record {
+	char id[SESSION_ID_SIZE];
+	uint8_t fate;	 /* enum session_fate */
+	char reason[64]; /* why it needs to be restored, "" = not told */
+	/* settings */
+	char base_model[BASE_MODEL_SIZE];
+	char model_revision[41]; /* "" = null */
+	char target_modules[MODULES_SIZE];
+	uint32_t lora_rank, seed;
+	uint64_t maximum_datum_tokens;
+	double lora_alpha, lora_dropout;
+	double weight_decay, beta1, beta2, epsilon, max_grad_norm;
+	char compute[16], device[64];
+	/* progress */
+	uint64_t step, tokens_seen;
+	double losses[RECENT_LOSSES]; /* newest last */
+	uint32_t loss_count;
+	/* the newest artifact that an upload holds */
+	uint64_t saved_step;
+	uint8_t saved_kind; /* enum artifact_kind, 0 = none */
+	char saved_sha256[65];
+	int64_t opened_at, changed_at; /* Unix seconds, for showing */
+};
+
+/* Packs into storage of SESSION_RECORD_MAX bytes: the length, or -EMSGSIZE. */
+long session_record_put(const struct session_record *record, void *storage);
+/* 0, -EPROTO (written by a newer version), or -EBADMSG. */
+int session_record_get(struct session_record *record, const void *data, size_t len);
+/* Appends a loss, dropping the oldest. */
+void session_record_add_loss(struct session_record *record, double loss);
+
+#endif

@@ -1,0 +1,152 @@
+/* Saving: the worker writes a spool file, stepd uploads it. The training state is never touched, so
+   every failure only ends the request. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/json_write.h"
+#include "ipc/log.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/store/spool.h"
+#include "supervisor/stepd.h"
+
+static const char upload_failed[] = "the trainer artifact upload failed";
+
+static void
+drop_spool(struct session *s)
+{
+	if (s->spool >= 0)
+		close(s->spool);
+	s->spool = -1;
+}
+
+static void
+end_save(struct session *s, unsigned status, const char *sentence)
+{
+	drop_spool(s);
+	session_reply_detail(s, status, sentence);
+	session_settle(s);
+}
+
+void
+save_begin(struct session *s)
+{
+	uint8_t storage[16];
+	struct wire_put w;
+
+	s->spool = spool_new(s->stepd->sessions->spool);
+	if (s->spool < 0) {
+		log_error("session %s: no spool file: %s", s->record.id, strerror(-s->spool));
+		end_save(s, 507, "the trainer has no place to write the artifact");
+		return;
+	}
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_artifact(&w, &(struct message_artifact){s->current->artifact});
+	s->state = SESSION_SAVING;
+	session_ask(s, MSG_SAVE, storage, w.len, s->spool, s->stepd->config->save_timeout);
+}
+
+static void
+on_uploaded(void *ctx, struct transfer_result *result)
+{
+	struct session_input in = {.moved = result};
+	struct session *s = ctx;
+
+	s->transfer = NULL;
+	if (result->error != 0) {
+		log_warning("session %s: the upload failed (HTTP %u): %s", s->record.id,
+		    result->status, result->reason);
+	}
+	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
+}
+
+void
+saving_answer(struct session *s, struct session_input *in)
+{
+	struct message_saved saved;
+	int fd = s->spool;
+
+	if (in->answer->type != MSG_SAVED || message_get_saved(&in->answer->body, &saved) != 0 ||
+	    saved.step != s->record.step || strlen(saved.sha256) != 64 || saved.size_bytes == 0 ||
+	    spool_size(fd) != (int64_t)saved.size_bytes) {
+		in->error = -EBADMSG;
+		return;
+	}
+	s->spool = -1;
+	s->spool_step = saved.step;
+	memcpy(s->spool_sha256, saved.sha256, sizeof(s->spool_sha256));
+	s->transfer = transfer_begin(
+	    s->stepd->transfer, TRANSFER_PUT, s->current->url, fd, 0, on_uploaded, s);
+	if (s->transfer == NULL)
+		end_save(s, 502, upload_failed);
+	else
+		s->state = SESSION_UPLOADING;
+}
+
+void
+saving_refused(struct session *s, struct session_input *in)
+{
+	drop_spool(s);
+	busy_refused(s, in);
+}
+
+void
+saving_died(struct session *s, struct session_input *in)
+{
+	drop_spool(s);
+	busy_died(s, in);
+}
+
+static void
+reply_saved(struct session *s, const struct transfer_result *moved)
+{
+	struct json_writer w;
+	const char *json;
+	size_t len = 0;
+
+	json_writer_init(&w);
+	json_write_object(&w);
+	json_put_string(&w, "sha256", moved->sha256);
+	json_put_uint(&w, "size_bytes", moved->size);
+	json_write_object_end(&w);
+	json = json_writer_text(&w, &len);
+	session_reply_json(s, 200, json, len);
+	json_writer_fini(&w);
+}
+
+void
+uploading_moved(struct session *s, struct session_input *in)
+{
+	struct session_record *r = &s->record;
+
+	/* What was sent has to be what the worker wrote. */
+	if (strcmp(in->moved->sha256, s->spool_sha256) != 0) {
+		log_error("session %s: the artifact changed on the disk before it was sent",
+		    s->record.id);
+		end_save(s, 502, upload_failed);
+		return;
+	}
+	r->saved_step = s->spool_step;
+	r->saved_kind = s->current->artifact;
+	memcpy(r->saved_sha256, in->moved->sha256, sizeof(r->saved_sha256));
+	sessions_keep(s);
+	reply_saved(s, in->moved);
+	session_settle(s);
+}
+
+void
+uploading_not_moved(struct session *s, struct session_input *in)
+{
+	(void)in;
+	end_save(s, 502, upload_failed);
+}
+
+/* The artifact is complete: its upload goes on without the worker. */
+void
+uploading_died(struct session *s, struct session_input *in)
+{
+	(void)s;
+	(void)in;
+}

@@ -1,0 +1,68 @@
+#include "supervisor/session/session_status.h"
+
+#include <time.h>
+
+#include "ipc/message.h"
+
+uint64_t
+session_unsaved_steps(const struct session *s)
+{
+	return s->record.step - s->record.saved_step;
+}
+
+static void
+put_text(struct json_writer *w, const char *key, const char *text)
+{
+	json_put_string(w, key, text[0] == '\0' ? NULL : text);
+}
+
+static void
+put_time(struct json_writer *w, const char *key, int64_t at)
+{
+	time_t seconds = (time_t)at;
+	char text[32];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_put_string(w, key, text);
+}
+
+void
+session_status_write(const struct session *s, struct json_writer *w)
+{
+	const struct session_record *r = &s->record;
+
+	json_write_object(w);
+	json_put_string(w, "session_id", r->id);
+	json_put_string(w, "state", session_state_name(s->state));
+	put_text(w, "reason", s->state == SESSION_NEEDS_RESTORE ? r->reason : "");
+	json_put_string(w, "model", r->base_model);
+	put_text(w, "model_revision", r->model_revision);
+	json_put_uint(w, "lora_rank", r->lora_rank);
+	json_put_uint(w, "seed", r->seed);
+	put_text(w, "device", r->device);
+	put_text(w, "compute", r->compute);
+	json_put_uint(w, "step", r->step);
+	json_put_uint(w, "unsaved_steps", session_unsaved_steps(s));
+	json_write_key(w, "last_saved");
+	if (r->saved_kind == 0) {
+		json_write_null(w);
+	} else {
+		json_write_object(w);
+		json_put_uint(w, "step", r->saved_step);
+		json_put_string(w, "kind", r->saved_kind == ARTIFACT_STATE ? "state" : "sampling");
+		json_put_string(w, "sha256", r->saved_sha256);
+		json_write_object_end(w);
+	}
+	json_put_uint(w, "tokens_seen", r->tokens_seen);
+	json_write_key(w, "last_losses");
+	json_write_array(w);
+	for (uint32_t i = 0; i < r->loss_count; i++)
+		json_write_double(w, r->losses[i]);
+	json_write_array_end(w);
+	json_put_uint(w, "waiting_requests", s->waiting);
+	put_time(w, "opened_at", r->opened_at);
+	put_time(w, "changed_at", r->changed_at);
+	json_write_object_end(w);
+}

@@ -1,0 +1,72 @@
+#include <errno.h>
+
+#include "ipc/log.h"
+#include "supervisor/session/session_action.h"
+
+#define ROW(state, ...) [SESSION_##state] = {__VA_ARGS__}
+
+/* clang-format off */
+static session_action *const table[SESSION_STATES][SESSION_EVENTS] = {
+/*                  REQUEST                STARTED           ANSWER             REFUSED          MOVED              NOT_MOVED              DIED            STOP */
+ROW(DOWNLOADING,    any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  downloading_moved, downloading_not_moved, any_unexpected, downloading_stop),
+ROW(STARTING,       any_wait,              starting_started, any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        loading_died,   loading_stop),
+ROW(OPENING,        any_wait,              any_unexpected,   opening_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop),
+ROW(LOADING,        any_wait,              any_unexpected,   loading_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop),
+ROW(READY,          ready_request,         any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        ready_died,     ready_stop),
+ROW(RENDERING,      any_wait,              any_unexpected,   rendering_answer,  busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop),
+ROW(TRAINING,       any_wait,              any_unexpected,   training_answer,   busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop),
+ROW(GENERATING,     any_wait,              any_unexpected,   generating_answer, busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop),
+ROW(SAVING,         any_wait,              any_unexpected,   saving_answer,     saving_refused,  any_unexpected,    any_unexpected,        saving_died,    busy_stop),
+ROW(UPLOADING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  uploading_moved,   uploading_not_moved,   uploading_died, busy_stop),
+ROW(RESTORING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        busy_died,      busy_stop),
+ROW(NEEDS_RESTORE,  needs_restore_request, any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore),
+ROW(CLOSING,        closing_request,       any_ignore,       any_ignore,        any_ignore,      any_unexpected,    any_unexpected,        closing_died,   any_ignore),
+ROW(CLOSED,         closed_request,        any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore),
+};
+/* clang-format on */
+
+#define EVENT_NAME(name, ...) #name,
+static const char *const event_names[] = {SESSION_EVENT_LIST(EVENT_NAME)};
+#define STATE_NAME(name, ...) #name,
+static const char *const state_names[] = {SESSION_STATE_LIST(STATE_NAME)};
+
+/* For any_unexpected, which is told no event. */
+static enum session_event last_event;
+
+session_action *
+session_table_cell(enum session_state state, enum session_event event)
+{
+	return table[state][event];
+}
+
+void
+session_event(struct session *s, enum session_event event, struct session_input *input)
+{
+	log_debug("session %s: %s in %s", s->record.id, event_names[event], state_names[s->state]);
+	last_event = event;
+	table[s->state][event](s, input);
+}
+
+void
+any_ignore(struct session *s, struct session_input *in)
+{
+	(void)s;
+	(void)in;
+}
+
+/* What cannot be: an answer is not believed, the rest is only told. */
+void
+any_unexpected(struct session *s, struct session_input *in)
+{
+	log_error("session %s: %s in %s is not expected", s->record.id, event_names[last_event],
+	    state_names[s->state]);
+	in->error = -EBADMSG;
+}
+
+/* It is in line; its turn comes. */
+void
+any_wait(struct session *s, struct session_input *in)
+{
+	(void)s;
+	(void)in;
+}

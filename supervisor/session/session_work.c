@@ -1,0 +1,183 @@
+/* A session that is ready takes the next request; rendering, training and generating. */
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "ipc/blob.h"
+#include "ipc/json_write.h"
+#include "ipc/log.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/session_status.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/stepd.h"
+
+static void
+render_begin(struct session *s)
+{
+	s->state = SESSION_RENDERING;
+	session_ask(s, MSG_RENDER, NULL, 0, s->current->fd, s->stepd->config->render_timeout);
+}
+
+static void
+train_begin(struct session *s)
+{
+	struct message_train train = {s->current->learning_rate, s->record.step};
+	uint8_t storage[64];
+	struct wire_put w;
+
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_train(&w, &train);
+	s->state = SESSION_TRAINING;
+	session_ask(s, MSG_TRAIN, storage, w.len, s->current->fd, s->stepd->config->train_timeout);
+}
+
+static void
+generate_begin(struct session *s)
+{
+	s->state = SESSION_GENERATING;
+	session_ask(s, MSG_GENERATE, NULL, 0, s->current->fd, s->stepd->config->generate_timeout);
+}
+
+static void
+close_begin(struct session *s)
+{
+	uint64_t unsaved = session_unsaved_steps(s);
+	char sentence[160];
+
+	if (unsaved > 0 && !s->current->force) {
+		snprintf(sentence, sizeof(sentence),
+		    "the session has %llu steps that no upload holds: save it, or close it with "
+		    "?force=true",
+		    (unsigned long long)unsaved);
+		session_reply_detail(s, 409, sentence);
+		session_settle(s);
+		return;
+	}
+	s->state = SESSION_CLOSING;
+	child_end(s->child);
+}
+
+void
+ready_request(struct session *s, struct session_input *in)
+{
+	static void (*const begin[])(struct session *) = {
+	    [REQUEST_RENDER] = render_begin,
+	    [REQUEST_TRAIN] = train_begin,
+	    [REQUEST_SAVE] = save_begin,
+	    [REQUEST_GENERATE] = generate_begin,
+	    [REQUEST_CLOSE] = close_begin,
+	};
+
+	(void)in;
+	s->current = session_take(s);
+	begin[s->current->kind](s);
+}
+
+/* Takes the blob out of an answer: u64 length, JSON, and the rest. fd and the lengths, or -errno.
+ */
+static int
+take_rendered(struct session *s, struct message *m, uint64_t *json_len)
+{
+	struct blob_view view;
+	struct wire_get r;
+	int error, fd = m->fd;
+
+	if (m->type != MSG_RENDERED || wire_get_end(&m->body) != 0 || fd < 0)
+		return -EBADMSG;
+	if (blob_map(&view, fd) != 0)
+		return -EBADMSG;
+	wire_get_init(&r, view.data, view.len);
+	*json_len = wire_get_u64(&r);
+	if (r.failed || *json_len == 0 || *json_len > view.len - r.at) {
+		blob_unmap(&view);
+		return -EBADMSG;
+	}
+	error = datum_log_add(&s->datums, view.data, view.len);
+	if (error != 0)
+		log_warning("session %s: its datums are not kept for another worker: %s",
+		    s->record.id, strerror(-error));
+	blob_unmap(&view);
+	m->fd = -1;
+	return fd;
+}
+
+void
+rendering_answer(struct session *s, struct session_input *in)
+{
+	uint64_t len = 0;
+	int fd = take_rendered(s, in->answer, &len);
+
+	if (fd < 0) {
+		in->error = fd;
+		return;
+	}
+	session_reply_blob(s, fd, 8, len);
+	session_settle(s);
+}
+
+static void
+reply_trained(struct session *s, const struct message_trained *t)
+{
+	struct json_writer w;
+	const char *json;
+	size_t len = 0;
+
+	json_writer_init(&w);
+	json_write_object(&w);
+	json_put_double(&w, "loss", t->loss);
+	json_put_double(&w, "gradient_norm", t->gradient_norm);
+	json_put_uint(&w, "input_token_count", t->input_tokens);
+	json_put_uint(&w, "supervised_token_count", t->supervised_tokens);
+	json_write_object_end(&w);
+	json = json_writer_text(&w, &len);
+	session_reply_json(s, 200, json, len);
+	json_writer_fini(&w);
+}
+
+void
+training_answer(struct session *s, struct session_input *in)
+{
+	struct session_record *r = &s->record;
+	struct message_trained t;
+
+	if (in->answer->type != MSG_TRAINED || message_get_trained(&in->answer->body, &t) != 0 ||
+	    t.step != r->step + 1 || !isfinite(t.loss) || !isfinite(t.gradient_norm)) {
+		in->error = -EBADMSG;
+		return;
+	}
+	r->step = t.step;
+	r->tokens_seen += t.input_tokens;
+	session_record_add_loss(r, t.loss);
+	sessions_keep(s);
+	reply_trained(s, &t);
+	session_settle(s);
+}
+
+void
+generating_answer(struct session *s, struct session_input *in)
+{
+	struct blob_view view;
+	size_t len;
+	int fd = in->answer->fd;
+
+	if (in->answer->type != MSG_GENERATED || wire_get_end(&in->answer->body) != 0 || fd < 0 ||
+	    blob_map(&view, fd) != 0) {
+		in->error = -EBADMSG;
+		return;
+	}
+	len = view.len;
+	blob_unmap(&view);
+	in->answer->fd = -1;
+	session_reply_blob(s, fd, 0, len);
+	session_settle(s);
+}
+
+/* Nothing changed: the session goes on. */
+void
+busy_refused(struct session *s, struct session_input *in)
+{
+	session_reply_failed(s, in->failed, in->answer->fd);
+	session_settle(s);
+}

@@ -1,0 +1,78 @@
+/* The worker of a session: what it says becomes events. */
+#include <errno.h>
+#include <string.h>
+
+#include "ipc/log.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/stepd.h"
+
+static void
+on_ready(void *ctx, const struct message_ready *ready)
+{
+	struct session_input in = {0};
+
+	(void)ready;
+	session_event(ctx, EV_STARTED, &in);
+}
+
+static int
+on_answer(void *ctx, struct message *m)
+{
+	struct session_input in = {.answer = m};
+	struct message_failed failed;
+
+	if (m->type != MSG_FAILED) {
+		session_event(ctx, EV_ANSWER, &in);
+		return in.error;
+	}
+	if (message_get_failed(&m->body, &failed) != 0 || failed.status < 400 ||
+	    failed.status > 599)
+		return -EBADMSG;
+	in.failed = &failed;
+	session_event(ctx, EV_REFUSED, &in);
+	return in.error;
+}
+
+static void
+on_died(void *ctx, const struct child_death *death)
+{
+	struct session_input in = {.death = death};
+	struct session *s = ctx;
+
+	s->child = NULL;
+	snprintf(s->record.reason, sizeof(s->record.reason), "%s", child_class_text(death->class));
+	session_event(s, EV_DIED, &in);
+}
+
+int
+session_start_worker(struct session *s)
+{
+	static const struct child_events events = {on_ready, on_answer, on_died};
+	const struct config *c = s->stepd->config;
+	struct child_options options = {.program = s->stepd->sessions->worker,
+	    .ready_seconds = (unsigned)c->ready_timeout,
+	    .end_seconds = (unsigned)c->end_timeout};
+	int error = child_start(&s->child, s->stepd->base, &options, &events, s);
+
+	if (error != 0)
+		log_error("the worker %s does not start: %s", options.program, strerror(-error));
+	else
+		log_info("session %s: worker %d on %s", s->record.id, (int)child_pid(s->child),
+		    s->slot->device);
+	return error;
+}
+
+void
+session_ask(struct session *s, enum message_type type, const void *body, size_t len, int fd,
+    uint64_t seconds)
+{
+	int error = child_send(s->child, type, body, len, fd, (unsigned)seconds);
+
+	/* A worker that is going says so by itself (DIED); one that cannot be asked has to go. */
+	if (error != 0 && error != -EPIPE) {
+		log_error("session %s: asking the worker: %s", s->record.id, strerror(-error));
+		child_end(s->child);
+	}
+}

@@ -1,0 +1,304 @@
+#include "supervisor/session/sessions.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ipc/log.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/stepd.h"
+#include "supervisor/store/store.h"
+
+enum { CLOSED_KEPT = 256 }; /* closed sessions that are remembered */
+
+int
+store_start(struct stepd *s)
+{
+	char folder[PATH_MAX];
+	int error, n;
+
+	n = snprintf(folder, sizeof(folder), "%s/store", s->config->state_dir);
+	if (n < 0 || n >= (int)sizeof(folder))
+		return -ENAMETOOLONG;
+	error = store_open(&s->store, s->base, folder);
+	if (error == -EPROTO)
+		log_error("the store in STEPD_STATE_DIR was written by a newer stepd; it was left "
+			  "as it is");
+	else if (error != 0)
+		log_error("the store in STEPD_STATE_DIR does not open: %s", strerror(-error));
+	return error;
+}
+
+void
+store_free(struct stepd *s)
+{
+	store_close(s->store);
+	s->store = NULL;
+}
+
+static void
+slots_changed(struct stepd *s)
+{
+	s->health.active_session = slots_any_taken(&s->sessions->slots);
+}
+
+static void
+list_add(struct session *s)
+{
+	s->next = s->stepd->sessions->first;
+	s->stepd->sessions->first = s;
+}
+
+static void
+forget(struct session *s)
+{
+	struct store_write gone = {STORE_SESSIONS, s->record.id, strlen(s->record.id), NULL, 0};
+
+	store_commit(s->stepd->store, &gone, 1, NULL, NULL);
+	sessions_remove(s);
+}
+
+/* Only the newest closed sessions are kept. */
+static void
+prune(struct stepd *s)
+{
+	struct session *oldest = NULL;
+	size_t closed = 0;
+
+	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
+		if (at->state != SESSION_CLOSED)
+			continue;
+		closed++;
+		if (oldest == NULL || at->record.changed_at <= oldest->record.changed_at)
+			oldest = at;
+	}
+	if (closed > CLOSED_KEPT)
+		forget(oldest);
+}
+
+/* Datums are memory that a client chose the size of: those of sessions without a worker go when the
+   device has a new one. */
+static void
+drop_datums(struct stepd *s)
+{
+	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
+		if (at->slot == NULL)
+			datum_log_fini(&at->datums);
+	}
+}
+
+/* A session of an earlier run: its worker is gone with that run. */
+static int
+load_one(void *ctx, const void *key, size_t key_len, const void *data, size_t len)
+{
+	struct stepd *stepd = ctx;
+	struct session *s = session_new(stepd);
+	int error;
+
+	if (s == NULL)
+		return -ENOMEM;
+	error = session_record_get(&s->record, data, len);
+	if (error == 0 && (strlen(s->record.id) != key_len || memcmp(s->record.id, key, key_len)))
+		error = -EBADMSG;
+	if (error != 0) {
+		log_error("a session in the store cannot be read (%s); it is left there",
+		    strerror(-error));
+		session_free(s);
+		return 0;
+	}
+	s->opened = true;
+	s->state = s->record.fate == FATE_CLOSED ? SESSION_CLOSED : SESSION_NEEDS_RESTORE;
+	list_add(s);
+	return 0;
+}
+
+static int
+by_age(const void *a, const void *b)
+{
+	const struct session *const *x = a, *const *y = b;
+
+	return ((*x)->record.opened_at > (*y)->record.opened_at) -
+	       ((*x)->record.opened_at < (*y)->record.opened_at);
+}
+
+/* The store keeps them by id; the list goes by age. */
+static int
+sort_by_age(struct sessions *all)
+{
+	struct session **order;
+	size_t count = 0, i = 0;
+
+	for (struct session *s = all->first; s != NULL; s = s->next)
+		count++;
+	order = calloc(count + 1, sizeof(struct session *));
+	if (order == NULL)
+		return -ENOMEM;
+	for (struct session *s = all->first; s != NULL; s = s->next)
+		order[i++] = s;
+	qsort(order, count, sizeof(*order), by_age);
+	all->first = NULL;
+	for (i = 0; i < count; i++) {
+		order[i]->next = all->first;
+		all->first = order[i];
+	}
+	free(order);
+	return 0;
+}
+
+/* STEPD_WORKER, else stepd-worker beside stepd. */
+static char *
+worker_path(const struct config *c)
+{
+	char self[PATH_MAX], *path = NULL;
+	ssize_t n;
+
+	if (c->worker != NULL)
+		return strdup(c->worker);
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n <= 0)
+		return NULL;
+	self[n] = '\0';
+	*strrchr(self, '/') = '\0';
+	return asprintf(&path, "%s/stepd-worker", self) < 0 ? NULL : path;
+}
+
+int
+sessions_start(struct stepd *s)
+{
+	struct sessions *all = calloc(1, sizeof(*all));
+	int error;
+
+	if (all == NULL)
+		return -ENOMEM;
+	s->sessions = all;
+	slots_init(&all->slots, s->config->devices);
+	all->worker = worker_path(s->config);
+	if (asprintf(&all->spool, "%s/spool", s->config->state_dir) < 0)
+		all->spool = NULL;
+	if (all->worker == NULL || all->spool == NULL)
+		return -ENOMEM;
+	if (access(all->worker, X_OK) != 0) {
+		error = -errno;
+		log_error("the worker %s: %s", all->worker, strerror(-error));
+		return error;
+	}
+	error = store_each(s->store, STORE_SESSIONS, load_one, s);
+	return error != 0 ? error : sort_by_age(all);
+}
+
+bool
+sessions_stop(struct stepd *s)
+{
+	struct session_input none = {0};
+	struct session *next;
+	bool over = true;
+
+	for (struct session *at = s->sessions->first; at != NULL; at = next) {
+		next = at->next;
+		if (!at->stopping)
+			session_event(at, EV_STOP, &none);
+	}
+	for (struct session *at = s->sessions->first; at != NULL; at = at->next)
+		over = over && at->slot == NULL;
+	return over;
+}
+
+void
+sessions_free(struct stepd *s)
+{
+	if (s->sessions == NULL)
+		return;
+	while (s->sessions->first != NULL) {
+		struct session *first = s->sessions->first;
+
+		s->sessions->first = first->next;
+		session_free(first);
+	}
+	free(s->sessions->worker);
+	free(s->sessions->spool);
+	free(s->sessions);
+	s->sessions = NULL;
+}
+
+struct session *
+sessions_find(struct stepd *s, const char *id)
+{
+	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
+		if (strcmp(at->record.id, id) == 0)
+			return at;
+	}
+	return NULL;
+}
+
+struct session *
+sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
+{
+	struct slot *slot = slots_take(&stepd->sessions->slots);
+	struct session *s;
+	uint8_t id[16];
+
+	if (slot == NULL) {
+		*status = 409;
+		*sentence = "a training session is already active";
+		return NULL;
+	}
+	s = session_new(stepd);
+	if (s == NULL) {
+		slot_release(slot);
+		*status = 503;
+		*sentence = "stepd has no memory left for a session";
+		return NULL;
+	}
+	randombytes_buf(id, sizeof(id));
+	sodium_bin2hex(s->record.id, sizeof(s->record.id), id, sizeof(id));
+	s->record.fate = FATE_NEEDS_RESTORE;
+	s->record.opened_at = s->record.changed_at = (int64_t)time(NULL);
+	s->slot = slot;
+	prune(stepd);
+	drop_datums(stepd);
+	list_add(s);
+	slots_changed(stepd);
+	return s;
+}
+
+void
+sessions_release(struct session *s)
+{
+	if (s->slot == NULL)
+		return;
+	slot_release(s->slot);
+	s->slot = NULL;
+	slots_changed(s->stepd);
+}
+
+void
+sessions_keep(struct session *s)
+{
+	uint8_t packed[SESSION_RECORD_MAX];
+	struct store_write write = {STORE_SESSIONS, s->record.id, strlen(s->record.id), packed, 0};
+	long len;
+
+	s->record.changed_at = (int64_t)time(NULL);
+	len = session_record_put(&s->record, packed);
+	write.len = len < 0 ? 0 : (size_t)len;
+	if (len < 0 || store_commit(s->stepd->store, &write, 1, NULL, NULL) != 0)
+		log_error("session %s: its record could not be kept", s->record.id);
+}
+
+void
+sessions_remove(struct session *s)
+{
+	struct session **link = &s->stepd->sessions->first;
+
+	while (*link != NULL && *link != s)
+		link = &(*link)->next;
+	if (*link == s)
+		*link = s->next;
+	sessions_release(s);
+	session_free(s);
+}

@@ -1,0 +1,37 @@
+/*
+ * All sessions: those that run, and those the store remembers.
+ */
+#ifndef SUPERVISOR_SESSION_SESSIONS_H
+#define SUPERVISOR_SESSION_SESSIONS_H
+
+#include "supervisor/session/session.h"
+#include "supervisor/session/slot.h"
+
+struct sessions {
+	struct slots slots;
+	struct session *first; /* newest first */
+	char *worker;	       /* the program */
+	char *spool;	       /* the folder of artifacts under way */
+};
+
+/* Parts of the program (stepd.h): the store, and the sessions on it. */
+int store_start(struct stepd *s);
+void store_free(struct stepd *s);
+int sessions_start(struct stepd *s);
+bool sessions_stop(struct stepd *s);
+void sessions_free(struct stepd *s);
+
+/* The session with that id, or NULL. */
+struct session *sessions_find(struct stepd *s, const char *id);
+
+/* A new session with an id, a slot and its place in the list; settings are the caller's to fill.
+   NULL with *status and *sentence: 409 every slot taken, 503 no memory. */
+struct session *sessions_new(struct stepd *s, unsigned *status, const char **sentence);
+/* Gives the slot back, where it has one. */
+void sessions_release(struct session *s);
+/* Writes the session's record, in the background. */
+void sessions_keep(struct session *s);
+/* Takes a session out of the list and frees it. */
+void sessions_remove(struct session *s);
+
+#endif

@@ -1,0 +1,336 @@
+#include "supervisor/settings/config.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sodium.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "supervisor/settings/config_secret.h"
+#include "supervisor/settings/config_table.h"
+
+#define ROW(type, field, name, min, max, fallback, flags, help)                                    \
+	{name, SETTING_##type, flags, min, max, fallback, help, offsetof(struct config, field)},
+const struct setting settings[] = {
+    SETTINGS_LIST(ROW){.name = NULL},
+};
+#undef ROW
+
+#define NAME(name) name,
+static const char *const without_effect[] = {SETTINGS_WITHOUT_EFFECT(NAME) NULL};
+#undef NAME
+
+static void *
+field_of(struct config *c, const struct setting *s)
+{
+	return (char *)c + s->offset;
+}
+
+static const char *
+env_get(char *const *env, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; *env != NULL; env++)
+		if (strncmp(*env, name, len) == 0 && (*env)[len] == '=')
+			/* an empty value is how an environment file leaves one out */
+			return (*env)[len + 1] != '\0' ? *env + len + 1 : NULL;
+	return NULL;
+}
+
+__attribute__((format(printf, 2, 3))) static int
+fault(char error[CONFIG_ERROR_MAX], const char *format, ...)
+{
+	size_t len = strlen(error);
+	va_list args;
+
+	if (len > 0 && len + 1 < CONFIG_ERROR_MAX) {
+		error[len++] = '\n';
+		error[len] = '\0';
+	}
+	va_start(args, format);
+	vsnprintf(error + len, CONFIG_ERROR_MAX - len, format, args);
+	va_end(args);
+	return -EINVAL;
+}
+
+/* Digits, and for a size one of k M G T. */
+static int
+parse_number(const char *text, bool size, uint64_t *out)
+{
+	static const char units[] = "kmgt";
+	char *end;
+	const char *unit;
+
+	if (*text < '0' || *text > '9')
+		return -EINVAL;
+	errno = 0;
+	*out = strtoull(text, &end, 10);
+	if (errno != 0)
+		return -ERANGE;
+	if (*end == '\0')
+		return 0;
+	unit = strchr(units, *end | 0x20);
+	if (!size || unit == NULL || end[1] != '\0')
+		return -EINVAL;
+	if (__builtin_mul_overflow(*out, UINT64_C(1) << (10 * (unit - units + 1)), out))
+		return -ERANGE;
+	return 0;
+}
+
+static int
+parse_bool(const char *text, bool *out)
+{
+	static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
+
+	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		if (strcasecmp(text, words[i]) == 0) {
+			*out = i % 2 == 1;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* Is text one of the words of "a|b|c"? With text NULL: the first. A new string, or NULL. */
+static char *
+parse_choice(const char *text, const char *words)
+{
+	for (const char *word = words;; word++) {
+		size_t len = strcspn(word, "|");
+
+		if (text == NULL || (strlen(text) == len && strncmp(text, word, len) == 0))
+			return strndup(word, len);
+		word += len;
+		if (*word == '\0')
+			return NULL;
+	}
+}
+
+static char *
+absolute(const char *path)
+{
+	char cwd[4096], *out;
+
+	if (*path == '/')
+		return strdup(path);
+	if (getcwd(cwd, sizeof(cwd)) == NULL || asprintf(&out, "%s/%s", cwd, path) < 0)
+		return NULL;
+	return out;
+}
+
+static int
+set_text(struct config *c, const struct setting *s, const char *text, char *error)
+{
+	char **field = field_of(c, s);
+	size_t len = strlen(text);
+
+	if (len < s->min || len > s->max)
+		return fault(error, "%s must have %" PRIu64 " to %" PRIu64 " characters", s->name,
+		    s->min, s->max);
+	*field = s->type == SETTING_PATH ? absolute(text) : strdup(text);
+	return *field != NULL ? 0 : fault(error, "%s: out of memory", s->name);
+}
+
+/* Sets one field from its text; NULL: the default. Texts of secrets are never repeated. */
+static int
+set_field(struct config *c, const struct setting *s, const char *text, char *error)
+{
+	char low[32], high[32];
+	uint64_t *number = field_of(c, s);
+
+	if (text == NULL && s->type != SETTING_CHOICE)
+		text = s->fallback;
+	if (text == NULL && s->type != SETTING_CHOICE)
+		return 0;
+	switch (s->type) {
+	case SETTING_STRING:
+	case SETTING_PATH:
+		return set_text(c, s, text, error);
+	case SETTING_BOOL:
+		if (parse_bool(text, field_of(c, s)) != 0)
+			return fault(error, "%s is \"%s\": not true or false", s->name, text);
+		return 0;
+	case SETTING_CHOICE:
+		*(char **)field_of(c, s) = parse_choice(text, s->fallback);
+		if (*(char **)field_of(c, s) == NULL)
+			return fault(
+			    error, "%s is \"%s\": not one of %s", s->name, text, s->fallback);
+		return 0;
+	case SETTING_UINT:
+	case SETTING_SIZE:
+	case SETTING_SECONDS:
+		break;
+	}
+	if (parse_number(text, s->type == SETTING_SIZE, number) != 0)
+		return fault(error, "%s is \"%s\": not a whole number%s", s->name, text,
+		    s->type == SETTING_SIZE ? " (k, M, G, T may follow)" : "");
+	if (*number >= s->min && *number <= s->max)
+		return 0;
+	setting_size_text(s->min, low);
+	setting_size_text(s->max, high);
+	return s->type == SETTING_SIZE
+		   ? fault(error, "%s is %s: not from %s to %s", s->name, text, low, high)
+		   : fault(error, "%s is %s: not from %" PRIu64 " to %" PRIu64, s->name, text,
+			 s->min, s->max);
+}
+
+static int
+read_setting(struct config *c, const struct setting *s, char *const *env, char *error)
+{
+	const char *text = env_get(env, s->name);
+	char reason[256] = "", *secret = NULL;
+	int rc;
+
+	if ((s->flags & SETTING_SECRET) != 0) {
+		char name[64];
+
+		snprintf(name, sizeof(name), "%s_FILE", s->name);
+		if (config_secret(&secret, s->name, text, env_get(env, name),
+			env_get(env, "CREDENTIALS_DIRECTORY"), reason) != 0)
+			return fault(error, "%s", reason);
+		text = secret;
+	}
+	if (text == NULL && (s->flags & SETTING_REQUIRED) != 0)
+		return fault(error, "%s is not set, nor %s_FILE", s->name, s->name);
+	rc = set_field(c, s, text, error);
+	if (secret != NULL)
+		sodium_memzero(secret, strlen(secret));
+	free(secret);
+	return rc;
+}
+
+/* A STEPD_ name that no row has is a typo. */
+static int
+check_names(char *const *env, char *error)
+{
+	int rc = 0;
+
+	for (; *env != NULL; env++) {
+		size_t len = strcspn(*env, "=");
+		bool known = false;
+
+		if (strncmp(*env, "STEPD_", 6) != 0)
+			continue;
+		for (const struct setting *s = settings; s->name != NULL; s++)
+			known |= strlen(s->name) == len && strncmp(s->name, *env, len) == 0;
+		if (!known)
+			rc = fault(error, "%.*s is not a setting of stepd (see stepd --help)",
+			    len < 64 ? (int)len : 64, *env);
+	}
+	return rc;
+}
+
+/* $<name>/<rest>, or with that unset $HOME/<home>/<rest>. NULL without a home. */
+static char *
+home_path(char *const *env, const char *name, const char *home, const char *rest)
+{
+	const char *top = env_get(env, name), *dir = env_get(env, "HOME");
+	char *out = NULL;
+
+	if (top != NULL && *top == '/')
+		return asprintf(&out, "%s/%s", top, rest) < 0 ? NULL : out;
+	if (dir != NULL && *dir == '/')
+		return asprintf(&out, "%s/%s/%s", dir, home, rest) < 0 ? NULL : out;
+	return NULL;
+}
+
+static char *
+beside_executable(const char *name)
+{
+	char path[4096], *out = NULL;
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+
+	if (len <= 0)
+		return NULL;
+	path[len] = '\0';
+	*strrchr(path, '/') = '\0';
+	return asprintf(&out, "%s/%s", path, name) < 0 ? NULL : out;
+}
+
+/* Defaults that depend on where and as whom stepd runs. */
+static int
+fill_in(struct config *c, char *const *env, char *error)
+{
+	const char *state = env_get(env, "STATE_DIRECTORY");
+
+	if (c->state_dir == NULL && state != NULL) /* systemd: a list, ours comes first */
+		c->state_dir = strndup(state, strcspn(state, ":"));
+	if (c->state_dir == NULL)
+		c->state_dir = home_path(env, "XDG_STATE_HOME", ".local/state", "stepd");
+	if (c->state_dir == NULL)
+		return fault(error, "STEPD_STATE_DIR is not set, and there is no home folder");
+	if (c->hf_home == NULL)
+		c->hf_home = home_path(env, "XDG_CACHE_HOME", ".cache", "huggingface");
+	if (c->worker == NULL)
+		c->worker = beside_executable("stepd-worker");
+	if (c->worker == NULL)
+		return fault(error, "STEPD_WORKER is not set, and no program was found");
+	return 0;
+}
+
+static int
+check_together(const struct config *c, char *error)
+{
+	bool automatic = c->tls_cert != NULL && strcmp(c->tls_cert, "auto") == 0;
+
+	if (c->tls_cert != NULL && !automatic && c->tls_key == NULL)
+		return fault(error, "STEPD_TLS_CERT needs STEPD_TLS_KEY beside it");
+	if ((c->tls_cert == NULL || automatic) && c->tls_key != NULL)
+		return fault(error, "STEPD_TLS_KEY needs a STEPD_TLS_CERT of its own");
+	for (const char *p = c->token; *p != '\0'; p++)
+		if (*p <= ' ' || *p >= 0x7f)
+			return fault(error, "TRAINER_TOKEN must be visible ASCII without spaces");
+	if (c->public_url != NULL) {
+		const char *host = strstr(c->public_url, "://");
+
+		if ((strncmp(c->public_url, "https://", 8) != 0 &&
+			strncmp(c->public_url, "http://", 7) != 0) ||
+		    host[3] == '\0' || strpbrk(host + 3, "/?#@ ") != NULL)
+			return fault(error, "STEPD_PUBLIC_URL must be https://host[:port]");
+	}
+	return 0;
+}
+
+int
+config_load(struct config *c, char *const *env, char error[CONFIG_ERROR_MAX])
+{
+	int rc;
+
+	memset(c, 0, sizeof(*c));
+	*error = '\0';
+	rc = check_names(env, error);
+	for (const struct setting *s = settings; s->name != NULL; s++)
+		if (read_setting(c, s, env, error) != 0)
+			rc = -EINVAL;
+	if (rc == 0)
+		rc = fill_in(c, env, error);
+	return rc == 0 ? check_together(c, error) : rc;
+}
+
+void
+config_fini(struct config *c)
+{
+	for (const struct setting *s = settings; s->name != NULL; s++) {
+		char **field = field_of(c, s);
+
+		if (s->type != SETTING_STRING && s->type != SETTING_PATH &&
+		    s->type != SETTING_CHOICE)
+			continue;
+		if ((s->flags & SETTING_SECRET) != 0 && *field != NULL)
+			sodium_memzero(*field, strlen(*field));
+		free(*field);
+		*field = NULL;
+	}
+}
+
+const char *
+config_without_effect(char *const *env, size_t n)
+{
+	for (size_t i = 0; without_effect[i] != NULL; i++)
+		if (env_get(env, without_effect[i]) != NULL && n-- == 0)
+			return without_effect[i];
+	return NULL;
+}

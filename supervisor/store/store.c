@@ -1,0 +1,274 @@
+#include "supervisor/store/store.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "ipc/log.h"
+#include "supervisor/store/store_env.h"
+
+enum { KEY_LIMIT = 511 }; /* LMDB's */
+
+struct change {
+	struct change *next;
+	void (*done)(void *ctx, int error);
+	void *ctx;
+	int error;
+	size_t count;
+	struct store_write writes[]; /* keys and data follow in the same allocation */
+};
+
+struct queue {
+	struct change *first, **last;
+};
+
+struct store {
+	struct store_env env;
+	struct event *wake; /* on wake_fd: changes are done */
+	int wake_fd;
+	pthread_t thread;
+	bool running; /* the thread was started */
+	pthread_mutex_t lock;
+	pthread_cond_t work;
+	/* under lock: */
+	struct queue waiting, finished;
+	bool busy, closing;
+};
+
+static void
+queue_init(struct queue *q)
+{
+	q->first = NULL;
+	q->last = &q->first;
+}
+
+static void
+queue_add(struct queue *q, struct change *c)
+{
+	c->next = NULL;
+	*q->last = c;
+	q->last = &c->next;
+}
+
+static struct change *
+queue_take_all(struct queue *q)
+{
+	struct change *all = q->first;
+
+	queue_init(q);
+	return all;
+}
+
+static void
+free_all(struct change *c)
+{
+	while (c != NULL) {
+		struct change *next = c->next;
+
+		free(c);
+		c = next;
+	}
+}
+
+/* Commits the changes from c up to end (not with it) in one transaction. */
+static int
+commit(struct store *s, const struct change *c, const struct change *end)
+{
+	MDB_txn *txn;
+	int error = store_env_begin(&s->env, &txn);
+
+	if (error != 0)
+		return error;
+	for (; error == 0 && c != end; c = c->next)
+		error = store_env_apply(&s->env, txn, c->writes, c->count);
+	if (error != 0) {
+		mdb_txn_abort(txn);
+		return error;
+	}
+	return store_env_commit(txn);
+}
+
+static void *
+writer(void *arg)
+{
+	struct store *s = arg;
+	uint64_t one = 1;
+
+	pthread_mutex_lock(&s->lock);
+	for (;;) {
+		struct change *all, *next;
+		int error;
+
+		while (s->waiting.first == NULL && !s->closing)
+			pthread_cond_wait(&s->work, &s->lock);
+		all = queue_take_all(&s->waiting);
+		if (all == NULL)
+			break;
+		s->busy = true;
+		pthread_mutex_unlock(&s->lock);
+		error = commit(s, all, NULL);
+		for (struct change *c = all; c != NULL; c = c->next) {
+			/* One bad change must not take its neighbours with it. */
+			c->error = error != 0 && all->next != NULL ? commit(s, c, c->next) : error;
+		}
+		pthread_mutex_lock(&s->lock);
+		s->busy = false;
+		for (; all != NULL; all = next) {
+			next = all->next;
+			queue_add(&s->finished, all);
+		}
+		if (write(s->wake_fd, &one, sizeof(one)) < 0) {
+			/* The counter is full: the loop has been told. */
+		}
+	}
+	pthread_mutex_unlock(&s->lock);
+	return NULL;
+}
+
+static void
+on_wake(evutil_socket_t fd, short what, void *arg)
+{
+	struct store *s = arg;
+	struct change *all, *next;
+	uint64_t count;
+
+	(void)what;
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+	pthread_mutex_lock(&s->lock);
+	all = queue_take_all(&s->finished);
+	pthread_mutex_unlock(&s->lock);
+	for (; all != NULL; all = next) {
+		next = all->next;
+		if (all->error != 0)
+			log_error("the store could not keep a record: %s", strerror(-all->error));
+		if (all->done != NULL)
+			all->done(all->ctx, all->error);
+		free(all);
+	}
+}
+
+/* The thread takes no signals: they are the event loop's. */
+static int
+start_thread(struct store *s)
+{
+	sigset_t all, before;
+	int error;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	error = pthread_create(&s->thread, NULL, writer, s);
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	s->running = error == 0;
+	return -error;
+}
+
+int
+store_open(struct store **out, struct event_base *base, const char *folder)
+{
+	struct store *s = calloc(1, sizeof(*s));
+	int error;
+
+	*out = NULL;
+	if (s == NULL)
+		return -ENOMEM;
+	queue_init(&s->waiting);
+	queue_init(&s->finished);
+	pthread_mutex_init(&s->lock, NULL);
+	pthread_cond_init(&s->work, NULL);
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	error = s->wake_fd < 0 ? -errno : store_env_open(&s->env, folder);
+	if (error == 0) {
+		s->wake = event_new(base, s->wake_fd, EV_READ | EV_PERSIST, on_wake, s);
+		error =
+		    s->wake == NULL || event_add(s->wake, NULL) != 0 ? -ENOMEM : start_thread(s);
+	}
+	if (error != 0) {
+		store_close(s);
+		return error;
+	}
+	*out = s;
+	return 0;
+}
+
+void
+store_close(struct store *s)
+{
+	if (s == NULL)
+		return;
+	if (s->running) {
+		pthread_mutex_lock(&s->lock);
+		s->closing = true;
+		pthread_cond_signal(&s->work);
+		pthread_mutex_unlock(&s->lock);
+		pthread_join(s->thread, NULL);
+	}
+	free_all(queue_take_all(&s->waiting));
+	free_all(queue_take_all(&s->finished));
+	if (s->wake != NULL)
+		event_free(s->wake);
+	if (s->wake_fd >= 0)
+		close(s->wake_fd);
+	store_env_close(&s->env);
+	pthread_cond_destroy(&s->work);
+	pthread_mutex_destroy(&s->lock);
+	free(s);
+}
+
+int
+store_commit(struct store *s, const struct store_write *writes, size_t count,
+    void (*done)(void *ctx, int error), void *ctx)
+{
+	size_t room = sizeof(struct change) + count * sizeof(*writes);
+	struct change *c;
+	uint8_t *at;
+
+	for (size_t i = 0; i < count; i++) {
+		if (writes[i].key_len == 0 || writes[i].key_len > KEY_LIMIT)
+			return -EINVAL;
+		room += writes[i].key_len + writes[i].len;
+	}
+	c = malloc(room);
+	if (c == NULL)
+		return -ENOMEM;
+	*c = (struct change){.done = done, .ctx = ctx, .count = count};
+	at = (uint8_t *)(c->writes + count);
+	for (size_t i = 0; i < count; i++) {
+		c->writes[i] = writes[i];
+		c->writes[i].key = memcpy(at, writes[i].key, writes[i].key_len);
+		at += writes[i].key_len;
+		if (writes[i].data != NULL) {
+			c->writes[i].data = memcpy(at, writes[i].data, writes[i].len);
+			at += writes[i].len;
+		}
+	}
+	pthread_mutex_lock(&s->lock);
+	queue_add(&s->waiting, c);
+	pthread_cond_signal(&s->work);
+	pthread_mutex_unlock(&s->lock);
+	return 0;
+}
+
+bool
+store_is_idle(struct store *s)
+{
+	bool idle;
+
+	pthread_mutex_lock(&s->lock);
+	idle = s->waiting.first == NULL && s->finished.first == NULL && !s->busy;
+	pthread_mutex_unlock(&s->lock);
+	return idle;
+}
+
+int
+store_each(struct store *s, enum store_table table,
+    int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),
+    void *ctx)
+{
+	return store_env_each(&s->env, table, each, ctx);
+}

@@ -1,0 +1,60 @@
+/*
+ * What stepd keeps over a restart: an LMDB environment of few tables. Records are packed with
+ * ipc/wire, the first byte their version; the store knows keys and bytes only.
+ *
+ * Commits cost an fsync, so they are made by a thread of the store's own: store_commit queues a
+ * change and returns; changes go to disk in order, several in one transaction where they wait
+ * together, each whole or not at all. Everything else belongs to the event loop's thread.
+ */
+#ifndef SUPERVISOR_STORE_STORE_H
+#define SUPERVISOR_STORE_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_base;
+struct store;
+
+/* X(NAME, "name in the environment", what a record is) */
+#define STORE_TABLE_LIST(X)                                                                        \
+	X(META, "meta", "the store's own: \"version\" -> u32")                                     \
+	X(SESSIONS, "sessions", "session id -> struct session_record")
+
+#define STORE_ENUM(name, ...) STORE_##name,
+enum store_table { STORE_TABLE_LIST(STORE_ENUM) STORE_TABLES };
+#undef STORE_ENUM
+
+enum { STORE_VERSION = 1 };
+
+/* One record to write, or with data NULL to remove. */
+struct store_write {
+	enum store_table table;
+	const void *key; /* 1..511 bytes */
+	size_t key_len;
+	const void *data;
+	size_t len;
+};
+
+/* Opens or makes the store in a folder (made with mode 0700), and starts its thread. 0; -EPROTO if
+   a newer stepd wrote it (nothing was changed); -EINVAL if it is no store; or -errno. */
+int store_open(struct store **out, struct event_base *base, const char *folder);
+/* Waits until everything queued is on disk, then closes; callbacks of what is left are not called.
+   NULL is allowed. */
+void store_close(struct store *s);
+
+/* Queues writes as one change. done (may be NULL) is called from the event loop after the change is
+   on disk (0), or could not be made (-errno). Keys and data are copied. 0 or -ENOMEM (done is not
+   called). */
+int store_commit(struct store *s, const struct store_write *writes, size_t count,
+    void (*done)(void *ctx, int error), void *ctx);
+/* Nothing queued or under way? */
+bool store_is_idle(struct store *s);
+
+/* Calls each record of a table in the order of keys; what is queued is not seen. Stops at and
+   returns the first value of `each` that is not 0. Views, valid during the call. 0 or -errno. */
+int store_each(struct store *s, enum store_table table,
+    int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),
+    void *ctx);
+
+#endif

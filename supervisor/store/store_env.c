@@ -1,0 +1,184 @@
+#include "supervisor/store/store_env.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "ipc/wire.h"
+
+/* Address space, not disk: the file grows with what is in it. */
+enum { STORE_MAP = 1 << 30 };
+
+static const char version_key[] = "version";
+
+#define STORE_NAME(name, text, ...) text,
+static const char *const table_names[] = {STORE_TABLE_LIST(STORE_NAME)};
+#undef STORE_NAME
+
+/* LMDB's own codes are negative and far from errno's. */
+static int
+store_error(int rc)
+{
+	switch (rc) {
+	case 0:
+		return 0;
+	case MDB_MAP_FULL:
+		return -ENOSPC;
+	case MDB_VERSION_MISMATCH:
+		return -EPROTO;
+	default:
+		return rc > 0 ? -rc : rc == MDB_INVALID ? -EINVAL : -EIO;
+	}
+}
+
+int
+store_env_apply(struct store_env *s, MDB_txn *txn, const struct store_write *writes, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct store_write *w = &writes[i];
+		MDB_val key = {w->key_len, (void *)(uintptr_t)w->key};
+		MDB_val data = {w->len, (void *)(uintptr_t)w->data};
+		int rc = w->data != NULL ? mdb_put(txn, s->tables[w->table], &key, &data, 0)
+					 : mdb_del(txn, s->tables[w->table], &key, NULL);
+
+		if (rc != 0 && !(w->data == NULL && rc == MDB_NOTFOUND))
+			return store_error(rc);
+	}
+	return 0;
+}
+
+int
+store_env_begin(struct store_env *s, MDB_txn **txn)
+{
+	return store_error(mdb_txn_begin(s->env, NULL, 0, txn));
+}
+
+int
+store_env_commit(MDB_txn *txn)
+{
+	return store_error(mdb_txn_commit(txn));
+}
+
+/* The version of a store that is there, read without touching it: 0 = none yet, or -errno. */
+static int
+read_version(const char *folder)
+{
+	char path[4096];
+	MDB_env *env = NULL;
+	MDB_txn *txn = NULL;
+	MDB_dbi meta;
+	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key}, data;
+	struct stat st;
+	int rc, version = 0;
+
+	snprintf(path, sizeof(path), "%s/data.mdb", folder);
+	if (stat(path, &st) != 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (st.st_size == 0)
+		return 0; /* made, but never written: a start that was cut short */
+	rc = mdb_env_create(&env);
+	if (rc != 0)
+		return store_error(rc);
+	mdb_env_set_maxdbs(env, STORE_TABLES);
+	rc = mdb_env_open(env, folder, MDB_RDONLY | MDB_NOLOCK, 0600);
+	if (rc == 0)
+		rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
+	if (rc == 0)
+		rc = mdb_dbi_open(txn, table_names[STORE_META], 0, &meta);
+	if (rc == 0)
+		rc = mdb_get(txn, meta, &key, &data);
+	if (rc == 0) {
+		struct wire_get r;
+
+		wire_get_init(&r, data.mv_data, data.mv_size);
+		version = (int)(wire_get_u32(&r) & INT32_MAX);
+		if (wire_get_end(&r) != 0 || version == 0)
+			version = -EINVAL;
+	}
+	if (txn != NULL)
+		mdb_txn_abort(txn);
+	mdb_env_close(env);
+	return rc == 0 || rc == MDB_NOTFOUND ? version : store_error(rc);
+}
+
+static int
+open_tables(struct store_env *s, bool fresh)
+{
+	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key}, data;
+	uint8_t version[4];
+	struct wire_put w;
+	MDB_txn *txn;
+	int rc = mdb_txn_begin(s->env, NULL, 0, &txn);
+
+	if (rc != 0)
+		return store_error(rc);
+	for (int i = 0; rc == 0 && i < STORE_TABLES; i++)
+		rc = mdb_dbi_open(txn, table_names[i], MDB_CREATE, &s->tables[i]);
+	if (rc == 0 && fresh) {
+		wire_put_init(&w, version, sizeof(version));
+		wire_put_u32(&w, STORE_VERSION);
+		data = (MDB_val){w.len, version};
+		rc = mdb_put(txn, s->tables[STORE_META], &key, &data, 0);
+	}
+	if (rc != 0) {
+		mdb_txn_abort(txn);
+		return store_error(rc);
+	}
+	return store_error(mdb_txn_commit(txn));
+}
+
+int
+store_env_open(struct store_env *s, const char *folder)
+{
+	int version, rc;
+
+	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+		return -errno;
+	version = read_version(folder);
+	if (version < 0)
+		return version;
+	if (version > STORE_VERSION)
+		return -EPROTO;
+	rc = mdb_env_create(&s->env);
+	if (rc == 0)
+		rc = mdb_env_set_maxdbs(s->env, STORE_TABLES);
+	if (rc == 0)
+		rc = mdb_env_set_mapsize(s->env, STORE_MAP);
+	if (rc == 0)
+		rc = mdb_env_open(s->env, folder, MDB_NOTLS, 0600);
+	return rc != 0 ? store_error(rc) : open_tables(s, version == 0);
+}
+
+void
+store_env_close(struct store_env *s)
+{
+	if (s->env != NULL)
+		mdb_env_close(s->env);
+	s->env = NULL;
+}
+
+int
+store_env_each(struct store_env *s, enum store_table table,
+    int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),
+    void *ctx)
+{
+	MDB_cursor *cursor = NULL;
+	MDB_val key, data;
+	MDB_txn *txn;
+	int rc, got = 0;
+
+	rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
+	if (rc != 0)
+		return store_error(rc);
+	rc = mdb_cursor_open(txn, s->tables[table], &cursor);
+	while (rc == 0 && got == 0) {
+		rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
+		if (rc == 0)
+			got = each(ctx, key.mv_data, key.mv_size, data.mv_data, data.mv_size);
+	}
+	if (cursor != NULL)
+		mdb_cursor_close(cursor);
+	mdb_txn_abort(txn);
+	return got != 0 ? got : rc == MDB_NOTFOUND ? 0 : store_error(rc);
+}

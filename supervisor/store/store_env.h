@@ -1,0 +1,32 @@
+/*
+ * The LMDB environment under the store: opening with its version judged first, writing in
+ * transactions, reading. Any thread, one write transaction at a time.
+ */
+#ifndef SUPERVISOR_STORE_STORE_ENV_H
+#define SUPERVISOR_STORE_STORE_ENV_H
+
+#include <lmdb.h>
+
+#include "supervisor/store/store.h"
+
+struct store_env {
+	MDB_env *env;
+	MDB_dbi tables[STORE_TABLES];
+};
+
+/* See store_open for the errors. On failure store_env_close is still owed. */
+int store_env_open(struct store_env *s, const char *folder);
+void store_env_close(struct store_env *s);
+
+int store_env_begin(struct store_env *s, MDB_txn **txn);
+/* 0 or -errno; the transaction is the caller's to abort or commit. */
+int store_env_apply(
+    struct store_env *s, MDB_txn *txn, const struct store_write *writes, size_t count);
+int store_env_commit(MDB_txn *txn);
+
+/* As store_each. */
+int store_env_each(struct store_env *s, enum store_table table,
+    int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),
+    void *ctx);
+
+#endif
