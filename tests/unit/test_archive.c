@@ -252,6 +252,7 @@ refused_member(const char *name, char type, uint64_t size, const char *link, con
 	struct bytes b;
 
 	pack(&p);
+	tar_put_file(p.gzip, "0", "x", 1);
 	tar_put_file(p.gzip, "adapter/good", "x", 1);
 	put_block(p.gzip, name, type, size, link);
 	tar_put_end(p.gzip);
@@ -274,6 +275,7 @@ TEST(tar_hostile_members)
 	refused_member("adapter/good", '0', 0, "", "twice");
 	refused_member("./adapter//good/", '0', 0, "", "twice");
 	refused_member("adapter/./good", '0', 0, "", "twice");
+	refused_member("0", '0', 0, "", "twice"); /* not side by side */
 	refused_member("adapter/link", '2', 0, "/etc/passwd", "link");
 	refused_member("adapter/link", '1', 0, "adapter/good", "link");
 	refused_member("dev", '3', 0, "", "no plain file");

@@ -86,6 +86,10 @@ TEST(rope)
 {
 	static const float llama3[] = {1, 0.0242403448f, 0.00470075384f, 0.000911583134f,
 	    0.000176776681f, 3.42810235e-05f, 6.64786967e-06f, 1.28917316e-06f};
+	static const float smooth[] = {1, 0.562341332f, 0.316227764f, 0.177827939f, 0.100000001f,
+	    0.0562341288f, 0.0170903075f, 0.00313444831f, 0.000312499993f, 0.000175731664f,
+	    9.88211832e-05f, 5.55712322e-05f, 3.12500015e-05f, 1.75731657e-05f, 9.88211832e-06f,
+	    5.55712313e-06f};
 	static const float linear[] = {0.25f, 0.072495535f, 0.0210224111f, 0.00609612372f,
 	    0.00176776701f, 0.000512620842f, 0.000148650885f, 4.31061053e-05f};
 	static const float plain[] = {
@@ -98,6 +102,10 @@ TEST(rope)
 	    "\"factor\":8.0,\"high_freq_factor\":4.0,\"low_freq_factor\":1.0,"
 	    "\"original_max_position_embeddings\":32,\"rope_type\":\"llama3\"}",
 	    llama3, 8);
+	check_rope("\"hidden_size\":128,\"num_attention_heads\":4,\"rope_scaling\":{"
+		   "\"factor\":32.0,\"high_freq_factor\":4.0,\"low_freq_factor\":1.0,"
+		   "\"original_max_position_embeddings\":512,\"rope_type\":\"llama3\"}",
+	    smooth, 16);
 	check_rope(SMALL
 	    "\"max_position_embeddings\":32,\"rope_parameters\":{\"rope_theta\":500000,"
 	    "\"factor\":8,\"high_freq_factor\":4,\"low_freq_factor\":1,"
