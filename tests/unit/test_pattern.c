@@ -77,6 +77,8 @@ TEST(lines_end_at_newlines)
 	MATCHES("(?m:.+)", "a\nb", "0-3");
 	MATCHES("\\A.|.\\z", "ab\nc", "0-1 3-4");
 	MATCHES("\\h", "g1F", "1-2 2-3");
+	MATCHES("\\R?.\\s", "\r\xc2\xa0]b", "0-3");
+	MATCHES("\\R", "a\r\nb\v\xe2\x80\xa8", "1-3 4-5 5-8");
 }
 
 TEST(classes_nest_and_intersect)
@@ -89,6 +91,9 @@ TEST(classes_nest_and_intersect)
 	    "aB",
 	    "0-3 4-5");
 	MATCHES("[]a]", "a]", "0-1 1-2");
+	/* A character that several members take is tried with one of them only. */
+	MATCHES("[\\h[\\P{N}[z\\Wa][^b]]]+?!",
+	    "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", "");
 	MATCHES("[[:digit:]\\]-]+", "a1]-", "1-4");
 }
 

@@ -61,7 +61,6 @@ compile(struct pattern *p, const struct bytes *translated, struct refusal *r)
 	if (context == NULL)
 		return refuse_memory(r);
 	pcre2_set_newline(context, PCRE2_NEWLINE_LF);
-	pcre2_set_bsr(context, PCRE2_BSR_UNICODE);
 	p->code = pcre2_compile(
 	    (PCRE2_SPTR)translated->data, translated->len, options, &error, &offset, context);
 	pcre2_compile_context_free(context);

@@ -243,7 +243,8 @@ read_set(struct pattern_source *in, struct set *set, unsigned depth)
 	return pattern_refuse(in, "a class without end");
 }
 
-/* Writes a set as something that takes one character. */
+/* Writes a set as something that takes one character: atomic, so that a character which several of
+   its alternatives would take is not tried with each. */
 static void
 put_set(struct bytes *out, const struct set *set, bool negated)
 {
@@ -253,7 +254,7 @@ put_set(struct bytes *out, const struct set *set, bool negated)
 		bytes_put_text(out, "]");
 		return;
 	}
-	bytes_put_text(out, negated ? "(?:(?!" : "(?:");
+	bytes_put_text(out, negated ? "(?>(?!" : "(?>");
 	if (set->members.len != 0) {
 		bytes_put_text(out, "[");
 		bytes_put(out, set->members.data, set->members.len);
@@ -304,7 +305,7 @@ read_class(struct pattern_source *in, struct bytes *out, unsigned depth)
 		several = true;
 	}
 	if (several) {
-		bytes_put_text(out, negated ? "(?:(?!" : "(?:");
+		bytes_put_text(out, negated ? "(?>(?!" : "(?>");
 		bytes_put(out, parts.data, parts.len);
 	}
 	bytes_put(out, last.data, last.len);

@@ -225,7 +225,12 @@ escape(struct translation *t)
 	int rc;
 
 	begin_atom(t);
-	if (c != '\0' && strchr("AzZR", c) != NULL) {
+	if (c == 'R') { /* PCRE2's own takes it that a dot never matches what \R does */
+		bytes_put_text(t->out, "(?>\\x0d\\x0a|[\\x0a-\\x0d\\x{85}\\x{2028}\\x{2029}])");
+		t->in.at += 2;
+		return 0;
+	}
+	if (c != '\0' && strchr("AzZ", c) != NULL) {
 		bytes_put(t->out, t->in.text + t->in.at, 2);
 		t->in.at += 2;
 		return 0;
