@@ -53,7 +53,8 @@ tiktoken_read(struct vocab *v, const char *data, size_t len)
 			continue;
 		if (sodium_base642bin(bytes, sizeof(bytes), line, digits, NULL, &n, NULL,
 			sodium_base64_VARIANT_ORIGINAL) != 0 ||
-		    vocab_add(v, (uint32_t)strtoul(line + digits, NULL, 10), (char *)bytes, n) != 0)
+		    vocab_add(v, vocab_seek(v, (char *)bytes, n),
+			(uint32_t)strtoul(line + digits, NULL, 10), (char *)bytes, n) != 0)
 			return -1;
 	}
 	return 0;

@@ -42,7 +42,7 @@ read_tokens(struct bpe *b, const struct gguf *file, struct refusal *r)
 		return refuse_memory(r);
 	gguf_strings(file, "tokenizer.ggml.tokens", &tokens);
 	for (uint32_t id = 0; gguf_next_string(&tokens, &text, &len); id++)
-		if (vocab_add(&b->vocab, id, text, len) != 0)
+		if (vocab_add(&b->vocab, vocab_seek(&b->vocab, text, len), id, text, len) != 0)
 			return refuse(r, 422,
 			    "GGUF: tokenizer.ggml.tokens[%u] is there twice: %.*s", id,
 			    len < 60 ? (int)len : 60, text);

@@ -27,38 +27,75 @@ read_id(struct json v, uint32_t *id)
 	return true;
 }
 
-static int
-read_vocabulary(struct bpe *b, struct json vocab, struct refusal *r)
-{
-	size_t bytes = 0, size = 0, len;
-	uint32_t id = 0;
-	int rc;
+/* A token that waits for its slot. */
+struct new_token {
+	const char *text;
+	size_t len;
+	uint64_t hash;
+	uint32_t id;
+};
 
-	if (!json_is(vocab, JSON_OBJECT))
-		return refuse_json(r, "model.vocab", "is not an object");
+static int
+add_tokens(struct bpe *b, const struct new_token *batch, size_t count, struct refusal *r)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct new_token *t = &batch[i];
+		int rc = vocab_add(&b->vocab, t->hash, t->id, t->text, t->len);
+
+		if (rc != 0)
+			return refuse(r, 422, "tokenizer.json: model.vocab has %s twice: %.60s",
+			    rc == -EBUSY ? "an id" : "a token", t->text);
+	}
+	return 0;
+}
+
+/* The size of the tables that a vocabulary needs; every id is judged. */
+static int
+measure_vocabulary(struct json vocab, size_t *size, size_t *bytes, struct refusal *r)
+{
+	size_t len;
+	uint32_t id;
+
 	json_foreach (item, vocab) {
-		json_key(item, &len);
-		bytes += len;
+		const char *text = json_key(item, &len);
+
 		if (!read_id(item, &id))
 			return refuse(r, 422,
 			    "tokenizer.json: model.vocab has an id that is no number below %d: "
 			    "%.60s",
-			    (int)VOCAB_MAX_ID, json_key(item, NULL));
-		if (id >= size)
-			size = (size_t)id + 1;
+			    (int)VOCAB_MAX_ID, text);
+		*bytes += len;
+		if (id >= *size)
+			*size = (size_t)id + 1;
 	}
+	return 0;
+}
+
+static int
+read_vocabulary(struct bpe *b, struct json vocab, struct refusal *r)
+{
+	struct new_token batch[BPE_BATCH];
+	size_t bytes = 0, size = 0, waiting = 0;
+
+	if (!json_is(vocab, JSON_OBJECT))
+		return refuse_json(r, "model.vocab", "is not an object");
+	if (measure_vocabulary(vocab, &size, &bytes, r) != 0)
+		return -1;
 	if (vocab_init(&b->vocab, size, bytes) != 0)
 		return refuse_memory(r);
 	json_foreach (item, vocab) {
-		const char *text = json_key(item, &len);
+		struct new_token *t = &batch[waiting];
 
-		read_id(item, &id);
-		rc = vocab_add(&b->vocab, id, text, len);
-		if (rc != 0)
-			return refuse(r, 422, "tokenizer.json: model.vocab has %s twice: %.60s",
-			    rc == -EBUSY ? "an id" : "a token", text);
+		t->text = json_key(item, &t->len);
+		t->hash = vocab_seek(&b->vocab, t->text, t->len);
+		read_id(item, &t->id);
+		if (++waiting < BPE_BATCH)
+			continue;
+		if (add_tokens(b, batch, waiting, r) != 0)
+			return -1;
+		waiting = 0;
 	}
-	return 0;
+	return add_tokens(b, batch, waiting, r);
 }
 
 /* "left right" or ["left", "right"]. */

@@ -101,9 +101,8 @@ slot_of(const struct vocab *v, uint64_t hash, const char *text, size_t len)
 }
 
 int
-vocab_add(struct vocab *v, uint32_t id, const char *text, size_t len)
+vocab_add(struct vocab *v, uint64_t hash, uint32_t id, const char *text, size_t len)
 {
-	uint64_t hash = hash_bytes(text, len);
 	struct vocab_slot *s = slot_of(v, hash, text, len);
 
 	if (s->id_plus_1 != 0)

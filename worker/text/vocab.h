@@ -30,8 +30,9 @@ struct vocab {
 /* Room for ids below size and for `bytes` of text, all of it known beforehand. 0 or -ENOMEM. */
 int vocab_init(struct vocab *v, size_t size, size_t bytes);
 void vocab_fini(struct vocab *v);
-/* 0; -EEXIST if the text is there; -EBUSY if the id is taken. id < size, text fits. */
-int vocab_add(struct vocab *v, uint32_t id, const char *text, size_t len);
+/* 0; -EEXIST if the text is there; -EBUSY if the id is taken. id < size, text fits; hash is what
+   vocab_seek gave for the text, some additions ago at best: memory has the slot ready then. */
+int vocab_add(struct vocab *v, uint64_t hash, uint32_t id, const char *text, size_t len);
 /* The id, or -1. */
 int32_t vocab_find(const struct vocab *v, const char *text, size_t len);
 /* The same in steps, so that many look-ups wait for memory together: vocab_seek hashes and asks for
