@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "ipc/message.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 
 struct session;
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "worker/session_state.h"
-#include "worker/train/sampling.h"
+#include "worker/artifact/sampling.h"
 
 /* Host copies of the adapter's values and moments: one allocation, three parts. */
 struct copies {

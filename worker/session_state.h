@@ -8,14 +8,14 @@
 #include <stdint.h>
 
 #include "kernels/ops.h"
-#include "worker/model/files.h"
+#include "worker/files/files.h"
 #include "worker/session.h"
 #include "worker/text/datum_store.h"
 #include "worker/text/render.h"
 #include "worker/text/template.h"
-#include "worker/text/tokenizer.h"
-#include "worker/train/artifact.h"
-#include "worker/train/state.h"
+#include "worker/tokenizer/tokenizer.h"
+#include "worker/artifact/artifact.h"
+#include "worker/artifact/state.h"
 #include "worker/train/trainer.h"
 
 struct session {

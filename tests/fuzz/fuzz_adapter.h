@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "worker/train/adapter.h"
-#include "worker/train/state.h"
+#include "worker/artifact/state.h"
 
 #define FUZZ_MODULE "base_model.model.model.layers.0.mlp.up_proj"
 

@@ -5,8 +5,8 @@
  */
 #include <math.h>
 
-#include "worker/train/gzip.h"
-#include "worker/train/sampling.h"
+#include "worker/artifact/gzip.h"
+#include "worker/artifact/sampling.h"
 
 #include "tests/fuzz/fuzz_adapter.h"
 

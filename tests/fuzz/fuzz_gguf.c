@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/model/dequant.h"
-#include "worker/model/gguf.h"
+#include "worker/files/dequant.h"
+#include "worker/files/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ipc/json_write.h"
-#include "worker/text/tokenizer.h"
+#include "worker/tokenizer/tokenizer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

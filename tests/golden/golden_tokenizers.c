@@ -13,7 +13,7 @@
 
 #include "ipc/json.h"
 #include "tests/golden/tiktoken.h"
-#include "worker/text/tokenizer.h"
+#include "worker/tokenizer/tokenizer.h"
 
 static unsigned passed, failed;
 

@@ -7,7 +7,7 @@
 
 #include "kernels/ops.h"
 #include "tests/golden/models_check.h"
-#include "worker/model/files.h"
+#include "worker/files/files.h"
 #include "worker/train/evaluate.h"
 #include "worker/train/step.h"
 #include "worker/train/trainer.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 
 #include "ipc/json.h"
-#include "worker/model/gguf.h"
+#include "worker/files/gguf.h"
 
 static unsigned passed, failed;
 

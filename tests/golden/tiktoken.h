@@ -14,9 +14,9 @@
 #include <sodium.h>
 
 #include "ipc/json.h"
-#include "worker/text/chars.h"
-#include "worker/text/tokenizer.h"
-#include "worker/text/vocab.h"
+#include "worker/tokenizer/chars.h"
+#include "worker/tokenizer/tokenizer.h"
+#include "worker/tokenizer/vocab.h"
 
 struct tiktoken_merge {
 	uint32_t rank, left, right;

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "kernels/ops.h"
-#include "worker/text/tokenizer.h"
+#include "worker/tokenizer/tokenizer.h"
 #include "worker/train/evaluate.h"
-#include "worker/train/sampling.h"
+#include "worker/artifact/sampling.h"
 #include "worker/train/trainer.h"
 
 enum { TOKENS = 48, RANK = 4 };

@@ -1,5 +1,5 @@
 /* gzip and tar: streams of any size, archives as Python and GNU tar make them, and hostile ones. */
-#include "worker/train/tar.h"
+#include "worker/artifact/tar.h"
 #include "ipc/tar_read.h"
 
 #include "tests/unit/craft.h"

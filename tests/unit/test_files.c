@@ -3,7 +3,7 @@
  * digests, and folders with something missing, doubled or wrong.
  */
 #include "ipc/sha256.h"
-#include "worker/model/files.h"
+#include "worker/files/files.h"
 
 #include "tests/unit/craft.h"
 #include "tests/unit/test.h"

@@ -1,5 +1,5 @@
 /* GGUF headers that are right, and every way in which one can lie. */
-#include "worker/model/gguf.h"
+#include "worker/files/gguf.h"
 
 #include "tests/unit/craft.h"
 #include "tests/unit/test.h"

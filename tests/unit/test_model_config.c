@@ -4,7 +4,7 @@
  */
 #include <math.h>
 
-#include "worker/model/config.h"
+#include "worker/files/config.h"
 
 #include "tests/unit/craft.h"
 #include "tests/unit/test.h"

@@ -3,7 +3,7 @@
 
 #include <time.h>
 
-#include "worker/text/pattern.h"
+#include "worker/tokenizer/pattern.h"
 
 /* "start-end ..." of the matches, or "refused: ...". */
 static const char *

@@ -5,11 +5,11 @@
 #include <math.h>
 
 #include "ipc/safetensors.h"
-#include "worker/model/dequant.h"
-#include "worker/model/files.h"
+#include "worker/files/dequant.h"
+#include "worker/files/files.h"
 #include "worker/train/adapter.h"
-#include "worker/train/sampling.h"
-#include "worker/train/tar.h"
+#include "worker/artifact/sampling.h"
+#include "worker/artifact/tar.h"
 #include "ipc/tar_read.h"
 
 #include "tests/unit/craft.h"

@@ -6,9 +6,9 @@
 
 #include "ipc/json_write.h"
 #include "ipc/safetensors.h"
-#include "worker/model/files.h"
+#include "worker/files/files.h"
 #include "worker/train/adapter.h"
-#include "worker/train/state.h"
+#include "worker/artifact/state.h"
 
 #include "tests/unit/craft.h"
 #include "tests/unit/test.h"

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "ipc/json_write.h"
-#include "worker/text/chars.h"
-#include "worker/text/tokenizer.h"
+#include "worker/tokenizer/chars.h"
+#include "worker/tokenizer/tokenizer.h"
 
 struct tiny {
 	const char *merges; /* "a a|aa aa": each makes the next id from 256 on */

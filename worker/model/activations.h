@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 #include "kernels/ops.h"
-#include "worker/model/config.h"
+#include "worker/files/config.h"
 #include "worker/model/model.h"
 
 /* What a pass needs memory for. */

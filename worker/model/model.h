@@ -12,9 +12,9 @@
 #include <stddef.h>
 
 #include "kernels/ops.h"
-#include "worker/model/config.h"
-#include "worker/model/files.h"
-#include "worker/refusal.h"
+#include "worker/files/config.h"
+#include "worker/files/files.h"
+#include "ipc/refusal.h"
 
 /* The linear layers of a decoder layer: X(NAME, path below the layer), in the order of the pass. */
 #define MODEL_LINEAR_LIST(X)                                                                       \

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "ipc/json.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/text/datum.h"
 #include "worker/text/template.h"
-#include "worker/text/tokenizer.h"
+#include "worker/tokenizer/tokenizer.h"
 
 /* What one session renders with; nothing is owned. May be used by several threads. */
 struct renderer {

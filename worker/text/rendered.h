@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 #include "ipc/json_write.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/text/bytes.h"
 #include "worker/text/datum_store.h"
 

@@ -5,12 +5,12 @@
 #include <string.h>
 #include <sys/time.h>
 
-#include "worker/text/jinja_call.h"
-#include "worker/text/jinja_data.h"
-#include "worker/text/jinja_builtin.h"
-#include "worker/text/jinja_dict.h"
-#include "worker/text/jinja_parser.h"
-#include "worker/text/jinja_scope.h"
+#include "worker/jinja/jinja_call.h"
+#include "worker/jinja/jinja_data.h"
+#include "worker/jinja/jinja_builtin.h"
+#include "worker/jinja/jinja_dict.h"
+#include "worker/jinja/jinja_parser.h"
+#include "worker/jinja/jinja_scope.h"
 
 struct chat_template {
 	struct jinja arena; /* owns everything below */

@@ -11,7 +11,7 @@
 #include <time.h>
 
 #include "ipc/json.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 
 struct chat_template;
 

@@ -11,9 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/model/config.h"
+#include "worker/files/config.h"
 #include "worker/model/model.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 
 struct adapter_tensor {
 	char *key;	   /* "base_model.model.model.layers.0.self_attn.q_proj.lora_A.weight" */

@@ -13,7 +13,7 @@
 #include "kernels/ops.h"
 #include "worker/model/activations.h"
 #include "worker/model/pass.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/text/datum.h"
 
 struct batch {

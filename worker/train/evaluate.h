@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/train/trainer.h"
 
 /*

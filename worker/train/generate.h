@@ -9,7 +9,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/train/trainer.h"
 
 struct generate_options {

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/train/trainer.h"
 
 struct trainer_result {

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 #include "kernels/ops.h"
-#include "worker/model/files.h"
+#include "worker/files/files.h"
 #include "worker/model/model.h"
 #include "worker/model/pass.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/text/datum.h"
 #include "worker/train/adapter.h"
 #include "worker/train/workspace.h"

@@ -13,7 +13,7 @@
 #include "worker/model/activations.h"
 #include "worker/model/model.h"
 #include "worker/model/pass.h"
-#include "worker/refusal.h"
+#include "ipc/refusal.h"
 #include "worker/text/datum.h"
 #include "worker/train/batch.h"
 

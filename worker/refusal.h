@@ -1,1 +1,0 @@
-#include "ipc/refusal.h"
