@@ -26,6 +26,9 @@ GFLOP = 495
 # What a step takes may be this many times what its products take at the GEMM library's speed.
 REACH = {"step_f32_vs_floor": 1.5, "step_bf16_vs_floor": 1.8, "worker_rss_f32": 1.5, "worker_rss_bf16": 1.0, "startup": 1.5, "http_overhead": 2.0}
 
+# PyTorch's bfloat16 on a processor without it can take minutes a step.
+PEER_SECONDS = 300
+
 values = {}
 
 
@@ -144,7 +147,12 @@ def peer(python, models, ours):
     script = os.path.join(os.path.dirname(os.path.abspath(__file__)), "peer_step.py")
     environment = {k: v for k, v in os.environ.items() if k not in ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")}
     for compute in ours:
-        out = subprocess.run([python, script, os.path.join(models, MODEL), "--dtype", compute], env=environment, capture_output=True, text=True)
+        command = [python, script, os.path.join(models, MODEL), "--dtype", compute]
+        try:
+            out = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=PEER_SECONDS)
+        except subprocess.TimeoutExpired:
+            print("peer_step_%s\tnan\ts\tnot done within %d s" % (compute, PEER_SECONDS), flush=True)
+            continue
         if out.returncode != 0:
             print("peer_step_%s\tnan\ts\tfailed: %s" % (compute, out.stderr.strip().splitlines()[-1:]))
             continue
