@@ -131,10 +131,14 @@ render_request(
 	return rc;
 }
 
-int
-session_render(struct session *s, int body, int *answer, struct refusal *r)
+/* What a body asks for, done: 0, or -1 with *r, or with faults for the answer. */
+typedef int serve_fn(
+    struct session *s, struct json_doc *doc, struct faults *faults, int *answer, struct refusal *r);
+
+/* Reads a request's body and has it served. */
+static int
+serve_body(struct session *s, int body, int *answer, struct refusal *r, serve_fn *serve)
 {
-	struct request_render request;
 	struct json_doc *doc = NULL;
 	struct blob_view view;
 	struct faults faults;
@@ -144,15 +148,32 @@ session_render(struct session *s, int body, int *answer, struct refusal *r)
 	if (blob_map(&view, body) != 0)
 		return unreadable(r);
 	faults_init(&faults);
-	if (request_body_parse(&doc, true, view.data, view.len, &faults) != 0 ||
-	    request_render_parse(doc, &request, &faults) != 0)
+	rc = request_body_parse(&doc, true, view.data, view.len, &faults);
+	if (rc == 0)
+		rc = serve(s, doc, &faults, answer, r);
+	if (faults_any(&faults))
 		rc = refuse_faults(&faults, answer, r);
-	else
-		rc = render_request(s, &request, answer, r);
 	json_free(doc);
 	faults_fini(&faults);
 	blob_unmap(&view);
-	return rc;
+	return rc == 0 ? 0 : -1;
+}
+
+static int
+serve_render(
+    struct session *s, struct json_doc *doc, struct faults *faults, int *answer, struct refusal *r)
+{
+	struct request_render request;
+
+	if (request_render_parse(doc, &request, faults) != 0)
+		return -1;
+	return render_request(s, &request, answer, r);
+}
+
+int
+session_render(struct session *s, int body, int *answer, struct refusal *r)
+{
+	return serve_body(s, body, answer, r, serve_render);
 }
 
 int
@@ -269,26 +290,19 @@ generate(struct session *s, const struct request_generate *request, int *answer,
 	return rc;
 }
 
+static int
+serve_generate(
+    struct session *s, struct json_doc *doc, struct faults *faults, int *answer, struct refusal *r)
+{
+	struct request_generate request;
+
+	if (request_generate_parse(doc, &request, faults) != 0)
+		return -1;
+	return generate(s, &request, answer, r);
+}
+
 int
 session_generate(struct session *s, int body, int *answer, struct refusal *r)
 {
-	struct request_generate request;
-	struct json_doc *doc = NULL;
-	struct blob_view view;
-	struct faults faults;
-	int rc;
-
-	*answer = -1;
-	if (blob_map(&view, body) != 0)
-		return unreadable(r);
-	faults_init(&faults);
-	if (request_body_parse(&doc, true, view.data, view.len, &faults) != 0 ||
-	    request_generate_parse(doc, &request, &faults) != 0)
-		rc = refuse_faults(&faults, answer, r);
-	else
-		rc = generate(s, &request, answer, r);
-	json_free(doc);
-	faults_fini(&faults);
-	blob_unmap(&view);
-	return rc;
+	return serve_body(s, body, answer, r, serve_generate);
 }

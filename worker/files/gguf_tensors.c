@@ -12,7 +12,8 @@ enum {
 	MAX_ALIGNMENT = 1 << 16,
 };
 
-/* Shape and type of tensor t, whose name is known; the data's offset goes to t->data for now. */
+/* Shape and type of tensor t, whose name is known; the data's offset goes to t->data until it is
+ * placed. */
 static int
 take_tensor_shape(struct gguf_cursor *c, struct gguf_tensor *t)
 {
