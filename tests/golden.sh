@@ -1,6 +1,6 @@
 #!/bin/sh
 # make golden DIR=folder: runs each golden program over the folder of its name below DIR (models/,
-# tokenizers/, templates/, masks/), or over DIR itself where that is one of them, and adds up.
+# tokenizers/, templates/, masks/), or over DIR itself where its files are those of one, and adds up.
 # Usage: tests/golden.sh BUILD DIR
 set -u
 build=$1 dir=$2
@@ -27,12 +27,20 @@ check() {
 for what in models tokenizers templates masks; do
 	check "$what" "$dir/$what"
 done
+# DIR itself may be such a folder: what is in it tells which.
 if [ "$ran" -eq 0 ]; then
-	name=$(basename "$(cd "$dir" && pwd)")
-	check "$name" "$dir"
+	if [ -f "$dir/offsets.jsonl" ]; then
+		check masks "$dir"
+	elif [ -f "$dir/jinja_features.jsonl" ] || [ -f "$dir/prefix.jsonl" ]; then
+		check templates "$dir"
+	elif [ -f "$dir/case.json" ] || ls "$dir"/*/case.json >/dev/null 2>&1; then
+		check models "$dir"
+	elif ls "$dir"/*/cases.jsonl >/dev/null 2>&1; then
+		check tokenizers "$dir"
+	fi
 fi
 if [ "$ran" -eq 0 ]; then
-	echo "golden: $dir has no models/, tokenizers/, templates/ or masks/" >&2
+	echo "golden: $dir holds no golden cases: no models/, tokenizers/, templates/ or masks/" >&2
 	failed=1
 fi
 echo "$passed passed, $failed failed"

@@ -132,6 +132,19 @@ check_folder(struct tally *t, const char *folder)
 	case_free(&c);
 }
 
+/* One model's folder; any other folder is passed over. */
+static void
+check_model(struct tally *t, const char *folder, const char *name)
+{
+	if (!file_exists(folder, "case.json"))
+		return;
+	t->model = name;
+	if (file_exists(folder, "config.json"))
+		check_folder(t, folder);
+	else
+		check_gguf_folder(t, folder);
+}
+
 int
 main(int argc, char **argv)
 {
@@ -143,17 +156,13 @@ main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (count < 0)
 		die("usage: golden_models [-v] FOLDER");
+	check_model(&t, top, strrchr(top, '/') != NULL ? strrchr(top, '/') + 1 : top);
 	for (int i = 0; i < count; i++) {
 		char folder[800];
 
 		snprintf(folder, sizeof(folder), "%s/%s", top, entries[i]->d_name);
-		t.model = entries[i]->d_name;
-		if (t.model[0] != '.' && file_exists(folder, "case.json")) {
-			if (file_exists(folder, "config.json"))
-				check_folder(&t, folder);
-			else
-				check_gguf_folder(&t, folder);
-		}
+		if (entries[i]->d_name[0] != '.')
+			check_model(&t, folder, entries[i]->d_name);
 		free(entries[i]);
 	}
 	free(entries);
