@@ -24,20 +24,25 @@ check() {
 	passed=$((passed + p)) failed=$((failed + ${f%% failed*}))
 }
 
-for what in models tokenizers templates masks; do
-	check "$what" "$dir/$what"
+# Are the files of folder $2 those of golden cases of kind $1?
+holds() {
+	case $1 in
+	masks) [ -f "$2/offsets.jsonl" ] || grep -qs '"maximum_datum_tokens"' "$2/cases.jsonl" ;;
+	templates) [ -f "$2/jinja_features.jsonl" ] || [ -f "$2/prefix.jsonl" ] || grep -qs '"add_generation_prompt"' "$2/cases.jsonl" ;;
+	models) [ -f "$2/case.json" ] || ls "$2"/*/case.json >/dev/null 2>&1 ;;
+	tokenizers) ls "$2"/*/cases.jsonl >/dev/null 2>&1 ;;
+	esac
+}
+
+kinds='models tokenizers templates masks'
+for what in $kinds; do
+	holds "$what" "$dir/$what" && check "$what" "$dir/$what"
 done
 # DIR itself may be such a folder: what is in it tells which.
 if [ "$ran" -eq 0 ]; then
-	if [ -f "$dir/offsets.jsonl" ]; then
-		check masks "$dir"
-	elif [ -f "$dir/jinja_features.jsonl" ] || [ -f "$dir/prefix.jsonl" ]; then
-		check templates "$dir"
-	elif [ -f "$dir/case.json" ] || ls "$dir"/*/case.json >/dev/null 2>&1; then
-		check models "$dir"
-	elif ls "$dir"/*/cases.jsonl >/dev/null 2>&1; then
-		check tokenizers "$dir"
-	fi
+	for what in $kinds; do
+		holds "$what" "$dir" && [ "$ran" -eq 0 ] && check "$what" "$dir"
+	done
 fi
 if [ "$ran" -eq 0 ]; then
 	echo "golden: $dir holds no golden cases: no models/, tokenizers/, templates/ or masks/" >&2
