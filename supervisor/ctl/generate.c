@@ -2,6 +2,7 @@
  * stepctl generate: a few greedy tokens, with the adapter and without, so that one can look.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,17 @@ struct look {
 	uint64_t tokens;
 	bool opened; /* the session is ours to close */
 };
+
+static volatile sig_atomic_t stop_asked;
+
+static void
+on_stop(int number)
+{
+	(void)number;
+	stop_asked = 1;
+	if (!service_kill())
+		_exit(CTL_INTERRUPTED);
+}
 
 /* One continuation. */
 static int
@@ -84,13 +96,13 @@ open_session(struct look *look)
 	struct remote_options o = {.model = ctl_value(a, "model"), .resume = ctl_value(a, "state")};
 	const char *session = ctl_value(a, "session"), *tmp = getenv("TMPDIR");
 
-	if (session != NULL || ctl_value(a, "url") != NULL) {
+	if (session != NULL || ctl_value(a, "url") != NULL || getenv("STEPD_URL") != NULL) {
 		look->remote.client = client_from_options(a);
 		if (look->remote.client == NULL)
 			return CTL_USAGE;
 	} else {
 		look->remote.client =
-		    service_start(&look->service, o.model, tmp != NULL ? tmp : "/tmp");
+		    service_start(&look->service, o.model, tmp != NULL ? tmp : "/tmp", NULL);
 		if (look->remote.client == NULL)
 			return CTL_FAILED;
 		o.model = look->service.model;
@@ -132,12 +144,15 @@ static int
 generate_run(int argc, char **argv)
 {
 	static struct look look;
+	struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
 	const char *adapter;
 	int rc;
 
 	if (read_arguments(&look, argc, argv) != 0)
 		return CTL_USAGE;
 	adapter = ctl_value(&look.arguments, "adapter");
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
 	rc = open_session(&look);
 	if (rc == 0 && strcmp(adapter, "on") != 0)
 		rc = ask(&look, false);
@@ -147,7 +162,7 @@ generate_run(int argc, char **argv)
 		remote_close(&look.remote, true);
 	client_free(look.remote.client);
 	service_stop(&look.service);
-	return rc;
+	return stop_asked ? CTL_INTERRUPTED : rc;
 }
 
 const struct ctl_verb ctl_generate = {"generate",

@@ -31,7 +31,7 @@ print_help(FILE *to)
 	      "  2    bad arguments or bad input; nothing was sent\n"
 	      "  3    the service did not answer: nothing is known about it\n"
 	      "  4    the service answered with an error\n"
-	      "  130  stopped by Ctrl-C; what was trained was saved\n",
+	      "  130  stopped by Ctrl-C; train saves first, unless it comes twice\n",
 	    to);
 }
 

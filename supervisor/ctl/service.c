@@ -19,6 +19,10 @@
 
 enum { START_SECONDS = 20, STOP_SECONDS = 45 };
 
+/* For service_kill(): the stepd that runs, 0 = none, and whether there is something to clean up. */
+static volatile pid_t running;
+static volatile bool present;
+
 /* name in the folder of stepctl itself. */
 static int
 beside(char *out, size_t size, const char *name)
@@ -116,7 +120,7 @@ wait_for_address(struct service *s, char *url, size_t size)
 			}
 		}
 		if (waitpid(s->pid, NULL, WNOHANG) == s->pid) {
-			s->pid = 0;
+			running = s->pid = 0;
 			return -1;
 		}
 		nanosleep(&tick, NULL);
@@ -141,9 +145,9 @@ print_log(const char *path)
 }
 
 static struct client *
-start(struct service *s, const char *model, const char *folder)
+start(struct service *s, const char *model, const char *folder, const char *log)
 {
-	char program[PATH_MAX], model_dir[PATH_MAX], token_file[PATH_MAX + 16], log[PATH_MAX + 16];
+	char program[PATH_MAX], model_dir[PATH_MAX], token_file[PATH_MAX + 16], own[PATH_MAX + 16];
 	char url[256], ca[PATH_MAX + 16], token[65];
 	unsigned char secret[32];
 	int fd;
@@ -162,21 +166,27 @@ start(struct service *s, const char *model, const char *folder)
 		s->state[0] = '\0';
 		return NULL;
 	}
+	present = true;
 	randombytes_buf(secret, sizeof(secret));
 	sodium_bin2hex(token, sizeof(token), secret, sizeof(secret));
 	snprintf(token_file, sizeof(token_file), "%s/token", s->state);
-	snprintf(log, sizeof(log), "%s/stepd.log", folder);
+	snprintf(own, sizeof(own), "%s/stepd.log", s->state);
+	if (log == NULL)
+		log = own;
 	fd = open(log, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
 	if (fd < 0 || write_file(token_file, token) != 0) {
-		fprintf(stderr, "stepctl: %s: %s\n", folder, strerror(errno));
+		fprintf(stderr, "stepctl: %s: %s\n", fd < 0 ? log : token_file, strerror(errno));
+		if (fd >= 0)
+			close(fd);
 		return NULL;
 	}
-	s->pid = fork();
+	running = s->pid = fork();
 	if (s->pid == 0)
 		become(program, s, model_dir, token_file, fd);
 	close(fd);
 	if (s->pid < 0 || wait_for_address(s, url, sizeof(url)) != 0) {
-		fprintf(stderr, "stepctl: stepd did not start; the end of %s:\n", log);
+		fprintf(stderr, "stepctl: stepd did not start; the end of its log%s%s:\n",
+		    log == own ? "" : ", ", log == own ? "" : log);
 		print_log(log);
 		return NULL;
 	}
@@ -185,12 +195,12 @@ start(struct service *s, const char *model, const char *folder)
 }
 
 struct client *
-service_start(struct service *s, const char *model, const char *folder)
+service_start(struct service *s, const char *model, const char *folder, const char *log)
 {
 	struct client *c;
 
 	*s = (struct service){0};
-	c = start(s, model, folder);
+	c = start(s, model, folder, log);
 	if (c == NULL)
 		service_stop(s);
 	return c;
@@ -205,6 +215,16 @@ remove_entry(const char *path, const struct stat *st, int type, struct FTW *plac
 	return remove(path);
 }
 
+bool
+service_kill(void)
+{
+	pid_t pid = running;
+
+	if (pid > 0)
+		kill(pid, SIGKILL);
+	return present;
+}
+
 void
 service_stop(struct service *s)
 {
@@ -214,17 +234,18 @@ service_stop(struct service *s)
 		kill(s->pid, SIGTERM);
 		for (int i = 0; s->pid > 0 && i < STOP_SECONDS * 100; i++) {
 			if (waitpid(s->pid, NULL, WNOHANG) == s->pid)
-				s->pid = 0;
+				running = s->pid = 0;
 			else
 				nanosleep(&tick, NULL);
 		}
 		if (s->pid > 0) {
 			kill(s->pid, SIGKILL);
 			waitpid(s->pid, NULL, 0);
-			s->pid = 0;
+			running = s->pid = 0;
 		}
 	}
 	if (s->state[0] != '\0')
 		nftw(s->state, remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 	s->state[0] = '\0';
+	present = false;
 }

@@ -5,6 +5,7 @@
 #ifndef SUPERVISOR_CTL_SERVICE_H
 #define SUPERVISOR_CTL_SERVICE_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "supervisor/ctl/client.h"
@@ -16,9 +17,13 @@ struct service {
 };
 
 /* model: a folder or a GGUF file, or a name that $STEPD_MODEL_DIR or the Hugging Face cache knows.
-   The state folder is made in `folder`, and the log goes to folder/stepd.log. A client for it, or
-   NULL after a line on stderr. */
-struct client *service_start(struct service *s, const char *model, const char *folder);
+   The state folder is made in `folder`; the log goes to `log`, or with NULL into the state folder.
+   A client for it, or NULL after a line on stderr. */
+struct client *service_start(
+    struct service *s, const char *model, const char *folder, const char *log);
+/* For signal handlers: ends a private stepd at once, so that a call that waits for it returns and
+   its caller comes to service_stop(). Whether there is one that service_stop() has to clean up. */
+bool service_kill(void);
 /* Stops it and removes its state folder; may be called when it never started. */
 void service_stop(struct service *s);
 

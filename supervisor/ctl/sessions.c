@@ -37,7 +37,7 @@ print_session(struct json s)
 {
 	printf("%-36s %-13s %-6s step %lld, %lld unsaved  %s\n", text_of(s, "session_id", "?"),
 	    text_of(s, "state", "?"), text_of(s, "device", "-"), number_of(s, "step"),
-	    number_of(s, "unsaved_steps"), text_of(s, "base_model", "?"));
+	    number_of(s, "unsaved_steps"), text_of(s, "model", "?"));
 }
 
 static int

@@ -63,7 +63,7 @@ on_stop(int number)
 {
 	(void)number;
 	stop_asked++;
-	if (stop_asked > 1)
+	if (stop_asked > 1 && !service_kill())
 		_exit(CTL_INTERRUPTED);
 }
 
@@ -131,12 +131,15 @@ static int
 connect_service(struct run *run)
 {
 	const struct ctl_arguments *a = &run->arguments;
+	char log[PATH_MAX];
 
 	if (ctl_value(a, "url") != NULL || getenv("STEPD_URL") != NULL) {
 		run->remote.client = client_from_options(a);
 		return run->remote.client == NULL ? CTL_USAGE : 0;
 	}
-	run->remote.client = service_start(&run->service, run->open.model, run->out);
+	if (snprintf(log, sizeof(log), "%s/stepd.log", run->out) >= (int)sizeof(log))
+		return CTL_USAGE;
+	run->remote.client = service_start(&run->service, run->open.model, run->out, log);
 	if (run->remote.client == NULL)
 		return CTL_FAILED;
 	run->open.model = run->service.model;
@@ -182,8 +185,7 @@ train(struct run *run)
 	}
 	run->tokens_per_second = progress_tokens_per_second(&run->progress);
 	progress_end(&run->progress);
-	run->interrupted = stop_asked != 0;
-	if (run->interrupted)
+	if (stop_asked && run->progress.done > 0)
 		fputs(
 		    "stepctl: stopping; saving first (once more Ctrl-C drops what is not saved)\n",
 		    stderr);
@@ -248,11 +250,11 @@ do_run(struct run *run)
 		fputs("loading the model\n", stderr);
 		rc = remote_open(&run->remote, &run->open);
 	}
-	if (rc == 0) {
+	if (rc == 0 && !stop_asked) {
 		fprintf(stderr, "rendering %zu rows\n", run->rows.count);
 		rc = remote_render(&run->remote, &run->rows);
 	}
-	if (rc == 0)
+	if (rc == 0 && !stop_asked)
 		rc = train(run);
 	if (run->progress.done > 0 && (rc == 0 || rc == CTL_REFUSED)) {
 		int saved = save(run);
@@ -263,9 +265,14 @@ do_run(struct run *run)
 	   steps that could not be saved stay where they are. */
 	if (run->remote.client != NULL && rc != CTL_UNREACHABLE)
 		remote_close(&run->remote, run->service.pid > 0 || run->progress.done == 0);
-	if (rc == 0)
+	run->interrupted = stop_asked != 0;
+	if (rc == 0 && run->progress.done > 0)
 		print_outcome(run);
-	return rc == 0 && run->interrupted ? CTL_INTERRUPTED : rc;
+	else if (run->interrupted)
+		fprintf(stderr, "stepctl: stopped%s\n",
+		    run->progress.done == 0 ? " before the first step"
+					    : "; what was not saved is dropped");
+	return run->interrupted && (rc == 0 || stop_asked > 1) ? CTL_INTERRUPTED : rc;
 }
 
 static int

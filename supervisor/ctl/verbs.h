@@ -12,7 +12,7 @@ enum ctl_exit {
 	CTL_USAGE = 2,	     /* bad arguments or bad input files; nothing was sent */
 	CTL_UNREACHABLE = 3, /* no answer: nothing is known about the service's state */
 	CTL_REFUSED = 4,     /* the service answered with an error */
-	CTL_INTERRUPTED = 130, /* Ctrl-C; what was trained was saved */
+	CTL_INTERRUPTED = 130, /* Ctrl-C: train saves first, unless it comes twice */
 };
 
 struct ctl_option;

@@ -136,10 +136,11 @@ check_pair(const struct safetensors *s, const struct mapped *m, const char *pref
 	return 0;
 }
 
-/* Tensors that begin with prefix come in pairs A, B of the rank; nothing else has it. */
+/* Tensors that begin with prefix come in pairs A, B of the rank, and are one of `parts` equal parts
+   of all: none is left over. */
 static int
-check_pairs(
-    const struct safetensors *s, const struct mapped *m, const char *prefix, struct finding *f)
+check_pairs(const struct safetensors *s, const struct mapped *m, const char *prefix, size_t parts,
+    struct finding *f)
 {
 	size_t a = 0, all = 0;
 
@@ -157,6 +158,8 @@ check_pairs(
 	}
 	if (a == 0 || all != 2 * a)
 		return wrong(f, "%s: %zu tensors are no pairs of LoRA matrices", m->path, all);
+	if (all * parts != f->tensors)
+		return wrong(f, "%s: %zu of %zu tensors are %s*", m->path, all, f->tensors, prefix);
 	return 0;
 }
 
@@ -205,9 +208,7 @@ check_adapter(const char *folder, struct finding *f)
 	else
 		rc = check_values(s, &m, f);
 	if (rc == 0)
-		rc = check_pairs(s, &m, "base_model.model.", f);
-	if (rc == 0 && 2 * (f->tensors / 2) != f->tensors)
-		rc = wrong(f, "%s: %zu tensors are no pairs", m.path, f->tensors);
+		rc = check_pairs(s, &m, "base_model.model.", 1, f);
 	safetensors_free(s);
 	unmap_file(&m);
 	return rc;
@@ -239,7 +240,7 @@ check_state_file(const struct safetensors *s, const struct mapped *m, struct fin
 	if (check_values(s, m, f) != 0)
 		return -1;
 	for (size_t i = 0; i < 3; i++)
-		if (check_pairs(s, m, parts[i], f) != 0)
+		if (check_pairs(s, m, parts[i], 3, f) != 0)
 			return -1;
 	return 0;
 }
