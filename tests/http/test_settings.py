@@ -1,6 +1,7 @@
 """The program from outside: its options, its settings, its folder, TLS."""
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -158,6 +159,29 @@ def tls(folder):
     check(bad.returncode == 2 and "0640" in bad.stderr, "a key open to others", bad)
 
 
+def installed(folder):
+    """What `make install` puts down runs, and systemd's unit gives stepd all that it needs."""
+    prefix = os.path.join(folder, "prefix")
+    made = subprocess.run(["make", "-s", "install", "BUILD=" + BUILD, "PREFIX=/opt/x", "DESTDIR=" + prefix],
+                          capture_output=True, text=True)
+    check(made.returncode == 0, "make install", made)
+    for name in ("stepd", "stepctl", "stepd-worker"):
+        told = subprocess.run([os.path.join(prefix, "opt/x/bin", name), "--version"], capture_output=True, text=True)
+        check(told.returncode == 0 and told.stdout.startswith(name + " "), "installed", name, told)
+    with open(os.path.join(prefix, "opt/x/lib/systemd/system/stepd.service")) as f:
+        unit = f.read()
+    check("\nExecStart=/opt/x/bin/stepd\n" in unit and "/usr/local" not in unit, "the unit's prefix", unit)
+    credential, _ = re.search(r"^LoadCredential=(.*):(.*)$", unit, re.M).groups()
+    with open(os.path.join(folder, credential), "w") as f:
+        f.write(TOKEN + "\n")
+    with open(os.path.join(prefix, "opt/x/share/doc/stepd/stepd.env.example")) as f:
+        env = dict(re.findall(r"^([A-Z_]+)=(.*)$", f.read(), re.M))
+    env.update(TRAINER_TOKEN=None, CREDENTIALS_DIRECTORY=folder, STATE_DIRECTORY="/var/lib/stepd",
+               STEPD_MODEL_DIR=folder)
+    good = run("--check", **env)
+    check(good.returncode == 0 and "STEPD_STATE_DIR=/var/lib/stepd\n" in good.stdout, "the unit's settings", good)
+
+
 def connect(stepd):
     return socket.create_connection(("127.0.0.1", stepd.port), timeout=20)
 
@@ -165,7 +189,7 @@ def connect(stepd):
 def main():
     folder = tempfile.mkdtemp(prefix="stepd-test-")
     try:
-        for test in (options, refusals, folder_rules, tls):
+        for test in (options, refusals, folder_rules, tls, installed):
             test(folder)
     finally:
         shutil.rmtree(folder)
