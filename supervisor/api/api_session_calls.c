@@ -1,6 +1,7 @@
 /* The calls that a session answers: datums:render, batches:train, artifacts:save,
    samples:generate. */
 #include <errno.h>
+#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,14 +20,43 @@
 static const char not_found[] = "training session not found";
 static const char no_memory[] = "stepd has no memory left for the request";
 
+/* The request's Idempotency-Key, where it has one. 0, or -1 after a reply. */
+static int
+take_key(struct session_request *request, struct http_request *r, const struct blob_view *body)
+{
+	const char *key = http_header(r, "idempotency-key");
+	size_t len = key == NULL ? 0 : strlen(key);
+
+	if (key == NULL || request->kind == REQUEST_GENERATE)
+		return 0;
+	if (http_header_count(r, "idempotency-key") > 1 || len == 0 || len > IDEMPOTENCY_KEY_MAX) {
+		http_reply_detail(r, 422, "Idempotency-Key must be one of 1 to 255 characters");
+		return -1;
+	}
+	request->key = body == NULL ? NULL : strdup(key);
+	if (request->key == NULL) {
+		http_reply_detail(r, 503, no_memory);
+		return -1;
+	}
+	crypto_generichash(
+	    request->digest, sizeof(request->digest), body->data, body->len, NULL, 0);
+	return 0;
+}
+
 /* Passes a request on to its session. Consumes fd. */
 static struct session_request *
 make_request(struct http_request *r, enum request_kind kind, int fd)
 {
+	const struct blob_view *body =
+	    http_header(r, "idempotency-key") == NULL ? NULL : http_body(r);
 	struct session_request *request = session_request_new(kind, r, fd);
 
-	if (request == NULL)
+	if (request == NULL) {
 		http_reply_detail(r, 503, no_memory);
+	} else if (take_key(request, r, body) != 0) {
+		session_request_free(request);
+		request = NULL;
+	}
 	return request;
 }
 
@@ -83,7 +113,9 @@ pass_body(struct stepd *s, struct http_request *r, enum request_kind kind,
 
 	if (judge_unread(s, r, parse, &session) != 0)
 		return;
-	request = make_request(r, kind, http_body_take(r));
+	request = make_request(r, kind, -1);
+	if (request != NULL)
+		request->fd = http_body_take(r);
 	if (request != NULL)
 		session_post(session, request);
 }

@@ -33,6 +33,7 @@ session_new(struct stepd *stepd)
 	s->last = &s->first;
 	s->spool = -1;
 	s->refusal.fd = -1;
+	s->outcome.fd = -1;
 	datum_log_init(&s->datums);
 	return s;
 }
@@ -56,6 +57,8 @@ session_free(struct session *s)
 		close(s->spool);
 	if (s->refusal.fd >= 0)
 		close(s->refusal.fd);
+	if (s->outcome.fd >= 0)
+		close(s->outcome.fd);
 	datum_log_fini(&s->datums);
 	free(s);
 }
@@ -65,6 +68,8 @@ session_post(struct session *s, struct session_request *request)
 {
 	struct session_input none = {0};
 
+	if (session_answer_again(s, request))
+		return;
 	if (s->waiting >= WAITING_MAX) {
 		http_reply_detail(request->http, 503, "too many requests wait for this session");
 		session_request_free(request);
@@ -116,5 +121,6 @@ session_request_free(struct session_request *request)
 		sodium_memzero(request->url, strlen(request->url));
 		free(request->url);
 	}
+	free(request->key);
 	free(request);
 }

@@ -14,6 +14,7 @@
 
 #include "supervisor/session/child.h"
 #include "supervisor/session/datum_log.h"
+#include "supervisor/session/kept_answer.h"
 #include "supervisor/session/session_record.h"
 #include "supervisor/session/slot.h"
 #include "supervisor/transfer/transfer.h"
@@ -29,10 +30,12 @@ struct stepd;
 	X(LOADING, "loading", "the worker to load the artifact")                                   \
 	X(READY, "ready", "a request")                                                             \
 	X(RENDERING, "ready", "datums")                                                            \
+	X(INTENDING, "training", "the journal to hold what is going to be done")                   \
 	X(TRAINING, "training", "a step")                                                          \
 	X(GENERATING, "ready", "text")                                                             \
 	X(SAVING, "saving", "the worker to write an artifact")                                     \
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
+	X(KEEPING, "ready", "the journal to hold what was done")                                   \
 	X(RESTORING, "restoring", "a new worker to be where the last one was")                     \
 	X(NEEDS_RESTORE, "needs_restore", "somebody: it has no worker")                            \
 	X(CLOSING, "closed", "the worker to be gone")                                              \
@@ -47,7 +50,9 @@ struct stepd;
 	X(MOVED, "the transfer is complete")                                                       \
 	X(NOT_MOVED, "the transfer failed")                                                        \
 	X(DIED, "the worker is gone")                                                              \
-	X(STOP, "nobody wants the session to run any longer")
+	X(STOP, "nobody wants the session to run any longer")                                      \
+	X(KEPT, "the store holds it")                                                              \
+	X(NOT_KEPT, "the store could not hold it")
 
 #define SESSION_ENUM(name, ...) SESSION_##name,
 enum session_state { SESSION_STATE_LIST(SESSION_ENUM) SESSION_STATES };
@@ -70,11 +75,13 @@ struct session_request {
 	struct session_request *next;
 	enum request_kind kind;
 	struct http_request *http;
-	int fd;		      /* body or datum ids, sealed; -1 = none */
-	double learning_rate; /* TRAIN */
-	uint8_t artifact;     /* OPEN, SAVE: enum artifact_kind, 0 = none */
-	char *url;	      /* OPEN, SAVE: to move it; wiped when freed */
-	bool force;	      /* CLOSE, also with steps that no upload holds */
+	int fd;			     /* body or datum ids, sealed; -1 = none */
+	double learning_rate;	     /* TRAIN */
+	uint8_t artifact;	     /* OPEN, SAVE: enum artifact_kind, 0 = none */
+	char *url;		     /* OPEN, SAVE: to move it; wiped when freed */
+	char *key;		     /* Idempotency-Key, or NULL */
+	uint8_t digest[KEPT_DIGEST]; /* of the body, where there is a key */
+	bool force;		     /* CLOSE, also with steps that no upload holds */
 };
 
 /* An answer that waits for the worker to be gone. */
@@ -82,6 +89,14 @@ struct session_refusal {
 	unsigned status; /* 0 = none */
 	char text[1000];
 	int fd; /* the JSON of the detail in the place of text, or -1 */
+};
+
+/* KEEPING: what is true, and what is answered, once the store holds it. */
+struct session_outcome {
+	struct session_record record;
+	char json[KEPT_JSON_MAX]; /* the answer, or "" where it is in fd */
+	int fd;			  /* or -1 */
+	uint64_t offset, len;	  /* in fd */
 };
 
 struct session {
@@ -95,6 +110,7 @@ struct session {
 	struct session_request *current;       /* under way, NULL = none */
 	struct session_request *first, **last; /* waiting */
 	size_t waiting;
+	struct session_outcome outcome;
 	struct session_refusal refusal; /* CLOSING: for `current` */
 	bool opened;   /* a client knows it; a session that is not disappears when it fails */
 	bool stopping; /* to give up its worker when nothing is under way */

@@ -35,8 +35,19 @@ int session_start_worker(struct session *s);
 void session_ask(struct session *s, enum message_type type, const void *body, size_t len, int fd,
     uint64_t seconds);
 
+/* session_key.c: answers a request whose Idempotency-Key was used before, and frees it; false: it
+   was not. */
+bool session_answer_again(struct session *s, struct session_request *request);
+
+/* session_keep.c: before and after the worker is asked, the store. What is to be true is in
+   s->outcome; `loss` is that of a step, NULL for other requests. */
+void session_intend(struct session *s);
+void session_keep_outcome(struct session *s, const struct message_trained *trained);
+
 /* session_end.c: nothing is under way any more: ready for the next request, or without a worker. */
 void session_settle(struct session *s);
+/* Ends a worker that is ahead of what the store holds; nothing is under way. */
+void session_undo(struct session *s);
 /* Ends the worker of a session whose opening failed; `refusal` is the answer once it is gone. */
 void session_give_up(struct session *s, unsigned status, const char *sentence, int fd);
 /* Answers the opening and removes a session that nobody knows. */
@@ -49,6 +60,8 @@ session_action starting_started, opening_answer, loading_answer, loading_refused
     loading_stop;
 /* session_work.c */
 session_action ready_request, rendering_answer, training_answer, generating_answer, busy_refused;
+/* session_keep.c */
+session_action intending_kept, intending_not_kept, keeping_kept, keeping_not_kept, keeping_died;
 /* session_save.c */
 session_action saving_answer, saving_refused, saving_died, uploading_moved, uploading_not_moved,
     uploading_died;
@@ -58,5 +71,6 @@ session_action needs_restore_request, closing_request, closing_died, closed_requ
 
 /* session_work.c, session_save.c: begin a request of their kind, now under way. */
 void save_begin(struct session *s);
+void train_ask(struct session *s);
 
 #endif

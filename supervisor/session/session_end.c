@@ -41,6 +41,13 @@ session_settle(struct session *s)
 }
 
 void
+session_undo(struct session *s)
+{
+	s->state = SESSION_CLOSING;
+	child_end(s->child);
+}
+
+void
 session_give_up(struct session *s, unsigned status, const char *sentence, int fd)
 {
 	s->refusal.status = status;

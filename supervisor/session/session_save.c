@@ -1,6 +1,7 @@
 /* Saving: the worker writes a spool file, stepd uploads it. The training state is never touched, so
    every failure only ends the request. */
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -99,11 +100,11 @@ saving_died(struct session *s, struct session_input *in)
 	busy_died(s, in);
 }
 
-static void
-reply_saved(struct session *s, const struct transfer_result *moved)
+static int
+write_saved(char json[KEPT_JSON_MAX], const struct transfer_result *moved)
 {
 	struct json_writer w;
-	const char *json;
+	const char *text;
 	size_t len = 0;
 
 	json_writer_init(&w);
@@ -111,15 +112,16 @@ reply_saved(struct session *s, const struct transfer_result *moved)
 	json_put_string(&w, "sha256", moved->sha256);
 	json_put_uint(&w, "size_bytes", moved->size);
 	json_write_object_end(&w);
-	json = json_writer_text(&w, &len);
-	session_reply_json(s, 200, json, len);
+	text = json_writer_text(&w, &len);
+	snprintf(json, KEPT_JSON_MAX, "%s", text == NULL ? "" : text);
 	json_writer_fini(&w);
+	return text == NULL ? -ENOMEM : 0;
 }
 
 void
 uploading_moved(struct session *s, struct session_input *in)
 {
-	struct session_record *r = &s->record;
+	struct session_record *r = &s->outcome.record;
 
 	/* What was sent has to be what the worker wrote. */
 	if (strcmp(in->moved->sha256, s->spool_sha256) != 0) {
@@ -128,12 +130,16 @@ uploading_moved(struct session *s, struct session_input *in)
 		end_save(s, 502, upload_failed);
 		return;
 	}
+	s->outcome.fd = -1;
+	if (write_saved(s->outcome.json, in->moved) != 0) {
+		end_save(s, 503, "stepd has no memory left for the answer");
+		return;
+	}
+	*r = s->record;
 	r->saved_step = s->spool_step;
 	r->saved_kind = s->current->artifact;
 	memcpy(r->saved_sha256, in->moved->sha256, sizeof(r->saved_sha256));
-	sessions_keep(s);
-	reply_saved(s, in->moved);
-	session_settle(s);
+	session_keep_outcome(s, NULL);
 }
 
 void

@@ -7,21 +7,23 @@
 
 /* clang-format off */
 static session_action *const table[SESSION_STATES][SESSION_EVENTS] = {
-/*                  REQUEST                STARTED           ANSWER             REFUSED          MOVED              NOT_MOVED              DIED            STOP */
-ROW(DOWNLOADING,    any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  downloading_moved, downloading_not_moved, any_unexpected, downloading_stop),
-ROW(STARTING,       any_wait,              starting_started, any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        loading_died,   loading_stop),
-ROW(OPENING,        any_wait,              any_unexpected,   opening_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop),
-ROW(LOADING,        any_wait,              any_unexpected,   loading_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop),
-ROW(READY,          ready_request,         any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        ready_died,     ready_stop),
-ROW(RENDERING,      any_wait,              any_unexpected,   rendering_answer,  busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop),
-ROW(TRAINING,       any_wait,              any_unexpected,   training_answer,   busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop),
-ROW(GENERATING,     any_wait,              any_unexpected,   generating_answer, busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop),
-ROW(SAVING,         any_wait,              any_unexpected,   saving_answer,     saving_refused,  any_unexpected,    any_unexpected,        saving_died,    busy_stop),
-ROW(UPLOADING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  uploading_moved,   uploading_not_moved,   uploading_died, busy_stop),
-ROW(RESTORING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        busy_died,      busy_stop),
-ROW(NEEDS_RESTORE,  needs_restore_request, any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore),
-ROW(CLOSING,        closing_request,       any_ignore,       any_ignore,        any_ignore,      any_unexpected,    any_unexpected,        closing_died,   any_ignore),
-ROW(CLOSED,         closed_request,        any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore),
+/*                  REQUEST                STARTED           ANSWER             REFUSED          MOVED              NOT_MOVED              DIED            STOP              KEPT            NOT_KEPT */
+ROW(DOWNLOADING,    any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  downloading_moved, downloading_not_moved, any_unexpected, downloading_stop, any_unexpected, any_unexpected),
+ROW(STARTING,       any_wait,              starting_started, any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        loading_died,   loading_stop,     any_unexpected, any_unexpected),
+ROW(OPENING,        any_wait,              any_unexpected,   opening_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop,     any_unexpected, any_unexpected),
+ROW(LOADING,        any_wait,              any_unexpected,   loading_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop,     any_unexpected, any_unexpected),
+ROW(READY,          ready_request,         any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        ready_died,     ready_stop,       any_unexpected, any_unexpected),
+ROW(RENDERING,      any_wait,              any_unexpected,   rendering_answer,  busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
+ROW(INTENDING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        keeping_died,   busy_stop,        intending_kept, intending_not_kept),
+ROW(TRAINING,       any_wait,              any_unexpected,   training_answer,   busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
+ROW(GENERATING,     any_wait,              any_unexpected,   generating_answer, busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
+ROW(SAVING,         any_wait,              any_unexpected,   saving_answer,     saving_refused,  any_unexpected,    any_unexpected,        saving_died,    busy_stop,        any_unexpected, any_unexpected),
+ROW(UPLOADING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  uploading_moved,   uploading_not_moved,   uploading_died, busy_stop,        any_unexpected, any_unexpected),
+ROW(KEEPING,        any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        keeping_died,   busy_stop,        keeping_kept,   keeping_not_kept),
+ROW(RESTORING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
+ROW(NEEDS_RESTORE,  needs_restore_request, any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore,       any_unexpected, any_unexpected),
+ROW(CLOSING,        closing_request,       any_ignore,       any_ignore,        any_ignore,      any_unexpected,    any_unexpected,        closing_died,   any_ignore,       any_unexpected, any_unexpected),
+ROW(CLOSED,         closed_request,        any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore,       any_unexpected, any_unexpected),
 };
 /* clang-format on */
 

@@ -20,8 +20,8 @@ render_begin(struct session *s)
 	session_ask(s, MSG_RENDER, NULL, 0, s->current->fd, s->stepd->config->render_timeout);
 }
 
-static void
-train_begin(struct session *s)
+void
+train_ask(struct session *s)
 {
 	struct message_train train = {s->current->learning_rate, s->record.step};
 	uint8_t storage[64];
@@ -64,14 +64,20 @@ ready_request(struct session *s, struct session_input *in)
 {
 	static void (*const begin[])(struct session *) = {
 	    [REQUEST_RENDER] = render_begin,
-	    [REQUEST_TRAIN] = train_begin,
+	    [REQUEST_TRAIN] = session_intend,
 	    [REQUEST_SAVE] = save_begin,
 	    [REQUEST_GENERATE] = generate_begin,
 	    [REQUEST_CLOSE] = close_begin,
 	};
 
+	struct session_request *request = session_take(s);
+
 	(void)in;
-	s->current = session_take(s);
+	if (session_answer_again(s, request)) {
+		session_settle(s);
+		return;
+	}
+	s->current = request;
 	begin[s->current->kind](s);
 }
 
@@ -113,15 +119,21 @@ rendering_answer(struct session *s, struct session_input *in)
 		in->error = fd;
 		return;
 	}
-	session_reply_blob(s, fd, 8, len);
-	session_settle(s);
+	if (s->current->key == NULL) {
+		session_reply_blob(s, fd, 8, len);
+		session_settle(s);
+		return;
+	}
+	s->outcome =
+	    (struct session_outcome){.record = s->record, .fd = fd, .offset = 8, .len = len};
+	session_keep_outcome(s, NULL);
 }
 
-static void
-reply_trained(struct session *s, const struct message_trained *t)
+static int
+write_trained(char json[KEPT_JSON_MAX], const struct message_trained *t)
 {
 	struct json_writer w;
-	const char *json;
+	const char *text;
 	size_t len = 0;
 
 	json_writer_init(&w);
@@ -131,28 +143,32 @@ reply_trained(struct session *s, const struct message_trained *t)
 	json_put_uint(&w, "input_token_count", t->input_tokens);
 	json_put_uint(&w, "supervised_token_count", t->supervised_tokens);
 	json_write_object_end(&w);
-	json = json_writer_text(&w, &len);
-	session_reply_json(s, 200, json, len);
+	text = json_writer_text(&w, &len);
+	snprintf(json, KEPT_JSON_MAX, "%s", text == NULL ? "" : text);
 	json_writer_fini(&w);
+	return text == NULL ? -ENOMEM : 0;
 }
 
 void
 training_answer(struct session *s, struct session_input *in)
 {
-	struct session_record *r = &s->record;
+	struct session_record *r = &s->outcome.record;
 	struct message_trained t;
 
 	if (in->answer->type != MSG_TRAINED || message_get_trained(&in->answer->body, &t) != 0 ||
-	    t.step != r->step + 1 || !isfinite(t.loss) || !isfinite(t.gradient_norm)) {
+	    t.step != s->record.step + 1 || !isfinite(t.loss) || !isfinite(t.gradient_norm)) {
 		in->error = -EBADMSG;
 		return;
 	}
+	s->outcome.fd = -1;
+	in->error = write_trained(s->outcome.json, &t);
+	if (in->error != 0)
+		return;
+	*r = s->record;
 	r->step = t.step;
 	r->tokens_seen += t.input_tokens;
 	session_record_add_loss(r, t.loss);
-	sessions_keep(s);
-	reply_trained(s, &t);
-	session_settle(s);
+	session_keep_outcome(s, &t);
 }
 
 void

@@ -1,6 +1,7 @@
 #include "supervisor/session/sessions.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
@@ -14,7 +15,10 @@
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
-enum { CLOSED_KEPT = 256 }; /* closed sessions that are remembered */
+enum {
+	CLOSED_KEPT = 256, /* closed sessions that are remembered */
+	SWEEP_SECONDS = 3600,
+};
 
 int
 store_start(struct stepd *s)
@@ -167,6 +171,26 @@ worker_path(const struct config *c)
 	return asprintf(&path, "%s/stepd-worker", self) < 0 ? NULL : path;
 }
 
+static void
+on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	sessions_sweep(arg);
+}
+
+static int
+start_sweeping(struct stepd *s)
+{
+	struct timeval interval = {.tv_sec = SWEEP_SECONDS};
+
+	store_set_sync(s->store, strcmp(s->config->durability, "disk") == 0);
+	sessions_sweep(s);
+	s->sessions->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
+	return s->sessions->sweep == NULL || event_add(s->sessions->sweep, &interval) != 0 ? -ENOMEM
+											   : 0;
+}
+
 int
 sessions_start(struct stepd *s)
 {
@@ -188,7 +212,11 @@ sessions_start(struct stepd *s)
 		return error;
 	}
 	error = store_each(s->store, STORE_SESSIONS, load_one, s);
-	return error != 0 ? error : sort_by_age(all);
+	if (error == 0)
+		error = sort_by_age(all);
+	if (error == 0)
+		error = start_sweeping(s);
+	return error;
 }
 
 bool
@@ -219,6 +247,8 @@ sessions_free(struct stepd *s)
 		s->sessions->first = first->next;
 		session_free(first);
 	}
+	if (s->sessions->sweep != NULL)
+		event_free(s->sessions->sweep);
 	free(s->sessions->worker);
 	free(s->sessions->spool);
 	free(s->sessions);

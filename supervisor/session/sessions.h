@@ -7,11 +7,14 @@
 #include "supervisor/session/session.h"
 #include "supervisor/session/slot.h"
 
+struct event;
+
 struct sessions {
 	struct slots slots;
 	struct session *first; /* newest first */
 	char *worker;	       /* the program */
 	char *spool;	       /* the folder of artifacts under way */
+	struct event *sweep;   /* now and then */
 };
 
 /* Parts of the program (stepd.h): the store, and the sessions on it. */
@@ -31,6 +34,9 @@ struct session *sessions_new(struct stepd *s, unsigned *status, const char **sen
 void sessions_release(struct session *s);
 /* Writes the session's record, in the background. */
 void sessions_keep(struct session *s);
+/* session_key.c: removes journals of sessions that are over, and answers that were kept long
+ * enough. */
+void sessions_sweep(struct stepd *s);
 /* Takes a session out of the list and frees it. */
 void sessions_remove(struct session *s);
 

@@ -76,6 +76,11 @@
 	    "space that objects leave free on the disk of the state folder") \
 	X(SIZE, artifact_limit, "STEPD_ARTIFACT_LIMIT", 1, 8192 * GIB, "8G", 0, \
 	    "largest artifact that is downloaded") \
+	/* keeping */ \
+	X(CHOICE, durability, "STEPD_DURABILITY", 0, 0, "disk|memory", 0, \
+	    "where a step is before it is answered: on the disk, or with the kernel (lost with the machine)") \
+	X(SECONDS, key_lifetime, "STEPD_KEY_LIFETIME", 1, 31536000, "86400", 0, \
+	    "seconds that the answer to a request with an Idempotency-Key is kept") \
 	/* deadlines */ \
 	X(SECONDS, ready_timeout, "STEPD_READY_TIMEOUT", 1, 3600, "30", 0, \
 	    "seconds for a worker to start") \

@@ -265,6 +265,19 @@ store_is_idle(struct store *s)
 	return idle;
 }
 
+void
+store_set_sync(struct store *s, bool sync)
+{
+	store_env_set_sync(&s->env, sync);
+}
+
+int
+store_get(struct store *s, enum store_table table, const void *key, size_t key_len, void **data,
+    size_t *len)
+{
+	return store_env_get(&s->env, table, key, key_len, data, len);
+}
+
 int
 store_each(struct store *s, enum store_table table,
     int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),

@@ -19,13 +19,15 @@ struct store;
 /* X(NAME, "name in the environment", what a record is) */
 #define STORE_TABLE_LIST(X)                                                                        \
 	X(META, "meta", "the store's own: \"version\" -> u32")                                     \
-	X(SESSIONS, "sessions", "session id -> struct session_record")
+	X(SESSIONS, "sessions", "session id -> struct session_record")                             \
+	X(JOURNAL, "journal", "session id, u64 step big-endian -> struct journal_step")            \
+	X(ANSWERS, "answers", "session id, Idempotency-Key -> struct kept_answer")
 
 #define STORE_ENUM(name, ...) STORE_##name,
 enum store_table { STORE_TABLE_LIST(STORE_ENUM) STORE_TABLES };
 #undef STORE_ENUM
 
-enum { STORE_VERSION = 1 };
+enum { STORE_VERSION = 2 };
 
 /* One record to write, or with data NULL to remove. */
 struct store_write {
@@ -39,6 +41,9 @@ struct store_write {
 /* Opens or makes the store in a folder (made with mode 0700), and starts its thread. 0; -EPROTO if
    a newer stepd wrote it (nothing was changed); -EINVAL if it is no store; or -errno. */
 int store_open(struct store **out, struct event_base *base, const char *folder);
+/* Whether a commit is on the disk before it is told (true, as opened), or only with the kernel:
+   safe from the end of stepd, but not from that of the machine. */
+void store_set_sync(struct store *s, bool sync);
 /* Waits until everything queued is on disk, then closes; callbacks of what is left are not called.
    NULL is allowed. */
 void store_close(struct store *s);
@@ -51,6 +56,10 @@ int store_commit(struct store *s, const struct store_write *writes, size_t count
 /* Nothing queued or under way? */
 bool store_is_idle(struct store *s);
 
+/* A copy of one record, which the caller frees; what is queued is not seen. 0, -ENOENT, or -errno
+   with *data NULL. */
+int store_get(struct store *s, enum store_table table, const void *key, size_t key_len, void **data,
+    size_t *len);
 /* Calls each record of a table in the order of keys; what is queued is not seen. Stops at and
    returns the first value of `each` that is not 0. Views, valid during the call. 0 or -errno. */
 int store_each(struct store *s, enum store_table table,

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -103,7 +104,7 @@ read_version(const char *folder)
 }
 
 static int
-open_tables(struct store_env *s, bool fresh)
+open_tables(struct store_env *s, bool older)
 {
 	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key}, data;
 	uint8_t version[4];
@@ -115,7 +116,7 @@ open_tables(struct store_env *s, bool fresh)
 		return store_error(rc);
 	for (int i = 0; rc == 0 && i < STORE_TABLES; i++)
 		rc = mdb_dbi_open(txn, table_names[i], MDB_CREATE, &s->tables[i]);
-	if (rc == 0 && fresh) {
+	if (rc == 0 && older) {
 		wire_put_init(&w, version, sizeof(version));
 		wire_put_u32(&w, STORE_VERSION);
 		data = (MDB_val){w.len, version};
@@ -147,7 +148,7 @@ store_env_open(struct store_env *s, const char *folder)
 		rc = mdb_env_set_mapsize(s->env, STORE_MAP);
 	if (rc == 0)
 		rc = mdb_env_open(s->env, folder, MDB_NOTLS, 0600);
-	return rc != 0 ? store_error(rc) : open_tables(s, version == 0);
+	return rc != 0 ? store_error(rc) : open_tables(s, version < STORE_VERSION);
 }
 
 void
@@ -156,6 +157,38 @@ store_env_close(struct store_env *s)
 	if (s->env != NULL)
 		mdb_env_close(s->env);
 	s->env = NULL;
+}
+
+void
+store_env_set_sync(struct store_env *s, bool sync)
+{
+	mdb_env_set_flags(s->env, MDB_NOSYNC, !sync);
+}
+
+int
+store_env_get(struct store_env *s, enum store_table table, const void *key, size_t key_len,
+    void **data, size_t *len)
+{
+	MDB_val k = {key_len, (void *)(uintptr_t)key}, value;
+	MDB_txn *txn;
+	int rc;
+
+	*data = NULL;
+	*len = 0;
+	rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
+	if (rc != 0)
+		return store_error(rc);
+	rc = mdb_get(txn, s->tables[table], &k, &value);
+	if (rc == 0) {
+		*data = malloc(value.mv_size + 1);
+		if (*data != NULL)
+			memcpy(*data, value.mv_data, value.mv_size);
+		*len = value.mv_size;
+	}
+	mdb_txn_abort(txn);
+	if (rc == MDB_NOTFOUND)
+		return -ENOENT;
+	return rc == 0 && *data == NULL ? -ENOMEM : store_error(rc);
 }
 
 int

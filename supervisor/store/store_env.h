@@ -24,6 +24,11 @@ int store_env_apply(
     struct store_env *s, MDB_txn *txn, const struct store_write *writes, size_t count);
 int store_env_commit(MDB_txn *txn);
 
+void store_env_set_sync(struct store_env *s, bool sync);
+
+/* As store_get. */
+int store_env_get(struct store_env *s, enum store_table table, const void *key, size_t key_len,
+    void **data, size_t *len);
 /* As store_each. */
 int store_env_each(struct store_env *s, enum store_table table,
     int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),

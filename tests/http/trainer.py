@@ -44,10 +44,10 @@ class Trainer(Stepd):
         super().__exit__(*args)
         shutil.rmtree(self.folder)
 
-    def ask(self, method, path, body=None):
+    def ask(self, method, path, body=None, headers=()):
         """Status, JSON of the answer, headers."""
         data = b"" if body is None else json.dumps(body).encode()
-        lines = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Connection: close", BEARER]
+        lines = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Connection: close", BEARER, *headers]
         if body is not None:
             lines += ["Content-Type: application/json", "Content-Length: %d" % len(data)]
         answers, _ = self.exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + data, timeout=60)
