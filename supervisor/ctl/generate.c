@@ -104,7 +104,7 @@ open_session(struct look *look)
 		look->remote.client =
 		    service_start(&look->service, o.model, tmp != NULL ? tmp : "/tmp", NULL);
 		if (look->remote.client == NULL)
-			return CTL_FAILED;
+			return look->service.failure;
 		o.model = look->service.model;
 	}
 	if (session != NULL) {

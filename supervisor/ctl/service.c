@@ -17,6 +17,8 @@
 
 #include <sodium.h>
 
+#include "supervisor/ctl/verbs.h"
+
 enum { START_SECONDS = 20, STOP_SECONDS = 45 };
 
 /* For service_kill(): the stepd that runs, 0 = none, and whether there is something to clean up. */
@@ -49,14 +51,31 @@ write_file(const char *path, const char *text)
 	return n == (ssize_t)strlen(text) ? 0 : -1;
 }
 
+/* Whether it can only be a path: names of the Hugging Face cache are `name` or `org/name`, those
+   below STEPD_MODEL_DIR can be anything relative. */
+static bool
+is_path(const char *model)
+{
+	const char *slash = strchr(model, '/');
+	size_t len = strlen(model);
+
+	if (*model == '/' || *model == '.' || *model == '~')
+		return true;
+	return getenv("STEPD_MODEL_DIR") == NULL &&
+	       ((slash != NULL && strchr(slash + 1, '/') != NULL) ||
+		   (len > 5 && strcmp(model + len - 5, ".gguf") == 0));
+}
+
 /* The folder that a path's model is looked up in, and its name there; a name that is no path stays
-   one. 0, or -1 if the path cannot be resolved. */
+   one. 0, or -1 with errno if there is nothing at the path. */
 static int
 place_model(struct service *s, const char *model, char *folder)
 {
 	char path[PATH_MAX];
 
 	*folder = '\0';
+	if (access(model, F_OK) != 0 && is_path(model))
+		return -1;
 	if (access(model, F_OK) != 0)
 		return snprintf(s->model, sizeof(s->model), "%s", model) < (int)sizeof(s->model)
 			   ? 0
@@ -157,7 +176,8 @@ start(struct service *s, const char *model, const char *folder, const char *log)
 		return NULL;
 	}
 	if (place_model(s, model, model_dir) != 0) {
-		fprintf(stderr, "stepctl: %s: no model there\n", model);
+		fprintf(stderr, "stepctl: model %s: %s\n", model, strerror(errno));
+		s->failure = CTL_USAGE;
 		return NULL;
 	}
 	snprintf(s->state, sizeof(s->state), "%s/.stepd-XXXXXX", folder);
@@ -199,7 +219,7 @@ service_start(struct service *s, const char *model, const char *folder, const ch
 {
 	struct client *c;
 
-	*s = (struct service){0};
+	*s = (struct service){.failure = CTL_FAILED};
 	c = start(s, model, folder, log);
 	if (c == NULL)
 		service_stop(s);

@@ -14,6 +14,7 @@ struct service {
 	pid_t pid;	  /* 0 = not started */
 	char state[4096]; /* its state folder, removed at the end */
 	char model[512];  /* the model's name there */
+	int failure;	  /* exit code, where it could not be started */
 };
 
 /* model: a folder or a GGUF file, or a name that $STEPD_MODEL_DIR or the Hugging Face cache knows.

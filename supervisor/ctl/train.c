@@ -141,7 +141,7 @@ connect_service(struct run *run)
 		return CTL_USAGE;
 	run->remote.client = service_start(&run->service, run->open.model, run->out, log);
 	if (run->remote.client == NULL)
-		return CTL_FAILED;
+		return run->service.failure;
 	run->open.model = run->service.model;
 	return 0;
 }

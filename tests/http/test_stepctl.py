@@ -111,8 +111,9 @@ def private_run(folder, model, rows):
     check(not left, "generate leaves no file", left)
     other = run("generate", "--model", model, "--state", state, "--prompt", "x", "--rank", "4")
     check(other.returncode == 4 and "rank" in other.stderr, "generate: another rank", other)
-    check(run("train", "--data", rows, "--model", os.path.join(folder, "none"), "--out", out).returncode == 4,
-          "no such model")
+    for name, code in [(os.path.join(folder, "none"), 2), ("path/to/model", 2), ("no.gguf", 2), ("org/none", 4)]:
+        bad = run("train", "--data", rows, "--model", name, "--out", out)
+        check(bad.returncode == code and (code == 4 or name in bad.stderr), "no such model", name, bad)
     return out
 
 
