@@ -191,7 +191,7 @@ with_settings(bool check)
 	int rc;
 
 	rc = config_load(&c, environ, error);
-	if (rc == 0 && serve_check(&c, reason) != 0) {
+	if (rc == 0 && (serve_check(&c, reason) != 0 || transfer_check(&c, reason) != 0)) {
 		snprintf(error, sizeof(error), "%s", reason);
 		rc = -EINVAL;
 	}

@@ -69,10 +69,6 @@ serve_check(const struct config *c, char reason[512])
 		snprintf(reason, 512, "STEPD_MODEL_DIR is not a folder: %.400s", c->model_dir);
 		return -EINVAL;
 	}
-	if (c->ca_file != NULL && access(c->ca_file, R_OK) != 0) {
-		snprintf(reason, 512, "STEPD_CA_FILE cannot be read: %.400s", c->ca_file);
-		return -EINVAL;
-	}
 	if (access(c->worker, X_OK) != 0) {
 		snprintf(reason, 512, "STEPD_WORKER is no program: %.400s", c->worker);
 		return -EINVAL;

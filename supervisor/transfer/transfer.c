@@ -1,6 +1,10 @@
 #include "supervisor/transfer/transfer.h"
 
 #include <errno.h>
+#include <openssl/err.h>
+#include <openssl/x509_vfy.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,12 +262,43 @@ transfer_cancel(struct transfer_job *job)
 		job_free(job);
 }
 
+/* Certificates in PEM, at least one. */
+static bool
+holds_certificates(const char *path)
+{
+	X509_STORE *store = X509_STORE_new();
+	bool good = store != NULL && X509_STORE_load_file(store, path) == 1;
+
+	X509_STORE_free(store);
+	ERR_clear_error();
+	return good;
+}
+
+int
+transfer_check(const struct config *c, char reason[512])
+{
+	struct egress egress = {0};
+	char bad[256];
+	int rc = egress_init(&egress, c->egress_allow, bad, sizeof(bad));
+
+	egress_fini(&egress);
+	if (rc == -EINVAL) {
+		snprintf(
+		    reason, 512, "STEPD_EGRESS_ALLOW: \"%s\" is no host, address or network", bad);
+		return -EINVAL;
+	}
+	if (c->ca_file == NULL || holds_certificates(c->ca_file))
+		return 0;
+	snprintf(reason, 512, "STEPD_CA_FILE %s: %.400s",
+	    access(c->ca_file, R_OK) != 0 ? "cannot be read" : "holds no certificates", c->ca_file);
+	return -EINVAL;
+}
+
 int
 transfer_start(struct stepd *s)
 {
 	const struct config *c = s->config;
 	struct transfer *t = calloc(1, sizeof(*t));
-	char bad[256];
 	int error;
 
 	if (t == NULL)
@@ -274,9 +309,7 @@ transfer_start(struct stepd *s)
 	    .connect_seconds = (long)c->connect_timeout,
 	    .stall_seconds = (long)c->stall_timeout,
 	    .total_seconds = (long)c->transfer_timeout};
-	error = egress_init(&t->egress, c->egress_allow, bad, sizeof(bad));
-	if (error == -EINVAL)
-		log_error("STEPD_EGRESS_ALLOW: \"%s\" is no host, address or network", bad);
+	error = egress_init(&t->egress, c->egress_allow, NULL, 0);
 	if (error == 0 && asprintf(&t->spool, "%s/spool", c->state_dir) < 0) {
 		t->spool = NULL;
 		error = -ENOMEM;

@@ -11,6 +11,7 @@
 
 #include <stdint.h>
 
+struct config;
 struct stepd;
 struct transfer;
 struct transfer_job;
@@ -30,6 +31,8 @@ typedef void transfer_done(void *ctx, struct transfer_result *result);
 
 enum transfer_direction { TRANSFER_PUT, TRANSFER_GET };
 
+/* Before anything starts: settings of transfers that cannot work. 0, or -EINVAL with a sentence. */
+int transfer_check(const struct config *c, char reason[512]);
 /* Parts of the program (stepd.h). */
 int transfer_start(struct stepd *s);
 void transfer_free(struct stepd *s);

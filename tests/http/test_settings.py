@@ -58,6 +58,8 @@ def refusals(folder):
             ("TRAINER_TOKEN", {"TRAINER_TOKEN": None}),
             ("TRAINER_TOKEN", {"TRAINER_TOKEN": "short"}),
             ("STEPD_TYPO", {"STEPD_TYPO": "1"}),
+            ("STEPD_EGRESS_ALLOW", {"STEPD_EGRESS_ALLOW": "localhost,10.0.0.0/33"}),
+            ("STEPD_CA_FILE", {"STEPD_CA_FILE": "/etc/passwd"}),
             ("STEPD_LISTEN", {"STEPD_LISTEN": "0.0.0.0:0"}),
             ("STEPD_LISTEN", {"STEPD_LISTEN": "[::]:0"}),
             ("STEPD_LISTEN", {"STEPD_LISTEN": ":0"}),
