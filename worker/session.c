@@ -76,8 +76,11 @@ open_text(struct session *s, struct refusal *r)
 	source = model_files_chat_template(s->files, &len);
 	if (source == NULL)
 		return refuse(r, 422, "the model has no chat template");
-	if (chat_template_compile(&s->template, source, len, r) != 0)
-		return -1;
+	if (chat_template_compile(&s->template, source, len, r) != 0) {
+		struct refusal why = *r;
+
+		return refuse(r, why.status, "the model's chat template: %s", why.text);
+	}
 	return datum_store_new(&s->datums) == 0 ? 0 : no_memory(r);
 }
 

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -114,6 +115,17 @@ def private_run(folder, model, rows):
     for name, code in [(os.path.join(folder, "none"), 2), ("path/to/model", 2), ("no.gguf", 2), ("org/none", 4)]:
         bad = run("train", "--data", rows, "--model", name, "--out", out)
         check(bad.returncode == code and (code == 4 or name in bad.stderr), "no such model", name, bad)
+    refused = os.path.join(folder, "models", "refused")
+    shutil.copytree(model, refused)
+    with open(os.path.join(refused, "tokenizer_config.json")) as f:
+        config = json.load(f)
+    with open(os.path.join(refused, "tokenizer_config.json"), "w") as f:
+        json.dump({**config, "chat_template": "{{ 1 }}\n{% import 'x' as y %}"}, f)
+    bad = run("train", "--data", rows, "--model", refused, "--out", os.path.join(folder, "refused"))
+    check(bad.returncode == 4 and "chat template: line 2: 'import' is not supported" in bad.stderr, "template", bad)
+    with open(os.path.join(out, "adapter", "README.md")) as f:
+        card = f.read()
+    check('AutoModelForCausalLM.from_pretrained("tiny")' in card and "base_model: \"tiny\"\n" in card, "card", card)
     return out
 
 

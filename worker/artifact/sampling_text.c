@@ -46,9 +46,11 @@ card(const char *base, const char *facts, const char *digest, size_t *len)
 	    "Trained by stepd. To load it, with this folder as `adapter`:\n"
 	    "\n"
 	    "```python\n"
-	    "from peft import AutoPeftModelForCausalLM\n"
+	    "from peft import PeftModel\n"
+	    "from transformers import AutoModelForCausalLM\n"
 	    "\n"
-	    "model = AutoPeftModelForCausalLM.from_pretrained(\"adapter\")\n"
+	    "base = AutoModelForCausalLM.from_pretrained(%s)  # or the folder where it lies\n"
+	    "model = PeftModel.from_pretrained(base, \"adapter\")\n"
 	    "```\n"
 	    "\n"
 	    "## Record\n"
@@ -58,7 +60,7 @@ card(const char *base, const char *facts, const char *digest, size_t *len)
 	    "```\n"
 	    "\n"
 	    "Evidence digest (SHA-256 of the record's line): `%s`\n",
-	    base, facts, digest);
+	    base, base, facts, digest);
 
 	if (n < 0)
 		return NULL;
