@@ -28,7 +28,7 @@ KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fn
 SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb -lm
 # The run time that the compiler's OpenMP calls: gcc's, or clang's by its own driver.
 OPENMP_LIB := $(if $(findstring clang,$(CC)),-fopenmp,-lgomp)
-WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium $(OPENMP_LIB) -lm
+WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium -lseccomp $(OPENMP_LIB) -lm
 CTL_LIBS := -lcurl -lsodium -lisal -lm
 
 sources = $(sort $(wildcard $(addsuffix /*.c,$(1))))
@@ -92,9 +92,9 @@ $(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libwork
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
 # A worker that fails as it is told, for tests of stepd.
-$(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libipc.a
+$(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/libworker.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
-	$(call SAY,link)$(LINK) $^ -lsodium
+	$(call SAY,link)$(LINK) $^ -lsodium -lseccomp
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
 .PHONY: unit
@@ -103,7 +103,7 @@ unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker
 # Everything that building and testing need, as Debian and Ubuntu name it.
 DEPS := gcc g++ clang clang-format libclang-rt-dev libomp-dev make pkg-config binutils python3 python3-pip openssl \
 	ca-certificates procps curl libevent-dev libhttp-parser-dev libcurl4-openssl-dev libssl-dev \
-	libsodium-dev liblmdb-dev libdnnl-dev libpcre2-dev libutf8proc-dev libisal-dev
+	libsodium-dev liblmdb-dev libdnnl-dev libpcre2-dev libutf8proc-dev libisal-dev libseccomp-dev
 
 .PHONY: deps
 deps:

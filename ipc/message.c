@@ -87,6 +87,7 @@ message_put_opened(struct wire_put *w, const struct message_opened *m)
 	wire_put_u64(w, m->adapter_parameters);
 	wire_put_u64(w, m->base_parameters);
 	wire_put_u32(w, m->adapted_modules);
+	wire_put_string(w, m->sandbox);
 }
 
 int
@@ -97,6 +98,7 @@ message_get_opened(struct wire_get *r, struct message_opened *m)
 	m->adapter_parameters = wire_get_u64(r);
 	m->base_parameters = wire_get_u64(r);
 	m->adapted_modules = wire_get_u32(r);
+	m->sandbox = wire_get_string(r);
 	return wire_get_end(r);
 }
 

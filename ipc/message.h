@@ -52,7 +52,7 @@ struct message_ready {
 	const char *build;  /* version of the worker */
 	const char *device; /* "cpu", or a device's name */
 };
-enum { MESSAGE_PROTOCOL = 1 };
+enum { MESSAGE_PROTOCOL = 2 };
 
 /* Strings are views: into the sender's memory on the way out, into the datagram on the way in. */
 struct message_open {
@@ -78,6 +78,7 @@ struct message_opened {
 	const char *device;
 	uint64_t adapter_parameters, base_parameters;
 	uint32_t adapted_modules;
+	const char *sandbox; /* what of it holds, for the log */
 };
 
 struct message_artifact {

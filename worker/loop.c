@@ -8,6 +8,7 @@
 
 #include "ipc/channel.h"
 #include "ipc/log.h"
+#include "worker/sandbox.h"
 #include "worker/session.h"
 
 struct loop {
@@ -43,8 +44,11 @@ handle_open(struct loop *l, struct message *m, struct answer *a, struct refusal 
 		return refuse(r, 409, "a training session is already active");
 	if (message_get_open(&m->body, &settings) != 0)
 		return undecodable(r);
+	if (sandbox_files(settings.model_path, r) != 0)
+		return -1;
 	if (session_open(&l->session, &settings, &opened, r) != 0)
 		return -1;
+	opened.sandbox = sandbox_text();
 	a->type = MSG_OPENED;
 	message_put_opened(&a->body, &opened);
 	return 0;

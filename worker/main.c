@@ -11,6 +11,7 @@
 
 #include "ipc/log.h"
 #include "worker/loop.h"
+#include "worker/sandbox.h"
 
 static int
 usage(int code)
@@ -57,6 +58,8 @@ main(int argc, char **argv)
 	}
 	log_open("stepd-worker", LOG_INFO_LEVEL);
 	signal(SIGPIPE, SIG_IGN);
+	if (sandbox_enter(fd, getenv("STEPD_SANDBOX")) != 0)
+		return 1;
 	rc = loop_run(fd);
 	if (rc < 0)
 		log_error("the channel failed: %s", strerror(-rc));

@@ -18,7 +18,8 @@ extern char **environ;
    else, tokens above all, stays here. A trailing '*' stands for any rest. */
 static const char *const passed[] = {"PATH=*", "TZ=*", "LANG=*", "LC_*", "LD_LIBRARY_PATH=*",
     "OMP_*", "GOMP_*", "DNNL_*", "ONEDNN_*", "CUDA_*", "NVIDIA_*", "ASAN_OPTIONS=*",
-    "UBSAN_OPTIONS=*", "LSAN_OPTIONS=*", "JOURNAL_STREAM=*", "STEPD_LOG_LEVEL=*"};
+    "UBSAN_OPTIONS=*", "LSAN_OPTIONS=*", "JOURNAL_STREAM=*", "STEPD_LOG_LEVEL=*",
+    "STEPD_SANDBOX=*"};
 
 static bool
 is_passed(const char *entry)

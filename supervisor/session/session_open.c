@@ -179,6 +179,8 @@ opening_answer(struct session *s, struct session_input *in)
 	}
 	snprintf(s->record.compute, sizeof(s->record.compute), "%s", answer.compute);
 	snprintf(s->record.device, sizeof(s->record.device), "%s", answer.device);
+	log_info("session %s: sandbox of worker %d: %s", s->record.id, (int)child_pid(s->child),
+	    answer.sandbox);
 	if (s->spool < 0) {
 		opened(s);
 		return;

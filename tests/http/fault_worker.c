@@ -18,6 +18,7 @@
 #include "ipc/channel.h"
 #include "ipc/json.h"
 #include "ipc/json_write.h"
+#include "worker/sandbox_calls.h"
 
 enum { ARTIFACT = 1 << 20 };
 
@@ -72,6 +73,8 @@ act(const char *fault)
 	}
 	if (strcmp(fault, "sandbox") == 0)
 		raise(SIGSYS);
+	if (strcmp(fault, "violate") == 0 && sandbox_calls_filter(channel.fd) == 0)
+		socket(AF_INET, SOCK_STREAM, 0);
 	if (strcmp(fault, "exit") == 0)
 		_exit(3);
 	if (strcmp(fault, "clean") == 0)
@@ -297,7 +300,7 @@ serve(struct message *m)
 	} else if (strcmp(fault, "status") == 0) {
 		refuse(m->request, 200, "no failure at all", -1);
 	} else if (m->type == MSG_OPEN) {
-		message_put_opened(&w, &(struct message_opened){"f32", "cpu", 10, 100, 2});
+		message_put_opened(&w, &(struct message_opened){"f32", "cpu", 10, 100, 2, "off"});
 		answer(MSG_OPENED, m->request, &w, -1, fault);
 	} else if (m->type == MSG_LOAD) {
 		load(m, &w, fault);

@@ -1,0 +1,143 @@
+"""The worker's sandbox: a session of a real worker lives in it, whatever links lead to its model, and a
+worker that breaks it is named so."""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+from daemon import ASAN, BUILD, check, finish
+from trainer import Trainer
+
+WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
+TINY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "models", "make_tiny.py")
+SHA = "0123456789abcdef0123456789abcdef01234567"
+
+
+def make_models(folder):
+    """One model in every layout: plain, behind a link, as a Hugging Face cache, as links in a folder."""
+    outside = os.path.join(folder, "outside")
+    models, cache = os.path.join(folder, "models"), os.path.join(folder, "hf", "hub", "models--org--cached")
+    for d in (outside, models, os.path.join(cache, "blobs"), os.path.join(cache, "refs"),
+              os.path.join(cache, "snapshots", SHA), os.path.join(models, "links")):
+        os.makedirs(d)
+    subprocess.run([sys.executable, TINY, os.path.join(models, "plain")], check=True,
+                   stdout=subprocess.DEVNULL)
+    shutil.copytree(os.path.join(models, "plain"), os.path.join(outside, "tiny"))
+    os.symlink("../outside/tiny", os.path.join(models, "linked"))
+    with open(os.path.join(cache, "refs", "main"), "w") as f:
+        f.write(SHA)
+    for name in os.listdir(os.path.join(models, "plain")):
+        shutil.copy(os.path.join(models, "plain", name), os.path.join(cache, "blobs", "blob-of-" + name))
+        os.symlink("../../blobs/blob-of-" + name, os.path.join(cache, "snapshots", SHA, name))
+        os.symlink(os.path.join(outside, "tiny", name), os.path.join(models, "links", name))
+
+
+def worker_of(t):
+    """The pid of the one worker."""
+    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as children:
+        return int(children.read().split()[0])
+
+
+def live(t, model):
+    """Everything that a session does."""
+    s = t.opened(base_model=model)
+    status, body, _ = t.render(s, "a", "b")
+    check(status == 200, model, "render", status, body)
+    ids = [d["datum_id"] for d in body["datums"]]
+    for _ in range(2):
+        status, body, _ = t.train(s, *ids)
+        check(status == 200 and body["loss"] > 0, model, "train", status, body)
+    for kind in ("state", "sampling"):
+        urls = t.sign()
+        status, body, _ = t.save(s, urls["put_url"], kind)
+        check(status == 200, model, "save", kind, status, body)
+        if kind == "state":
+            state = urls["get_url"]
+    check(t.generate(s)[0] == 200, model, "generate")
+    check(t.close(s)[0] == 200, model, "close")
+    s = t.opened(base_model=model, resume_download_url=state)
+    check(t.status(s)["step"] == 2, model, "resume")
+    return s
+
+
+def proc_status(pid, field):
+    with open("/proc/%d/status" % pid) as f:
+        return next(line.split()[1] for line in f if line.startswith(field + ":"))
+
+
+def confined(t):
+    """What the kernel says of the worker, from outside."""
+    pid = worker_of(t)
+    line = [li for li in t.logged().splitlines() if "sandbox of worker %d" % pid in li][-1]
+    holds, _, lacks = line.partition("; without ")
+    check(proc_status(pid, "NoNewPrivs") == "1", "no new privileges")
+    if "system calls" not in lacks:
+        check(proc_status(pid, "Seccomp") == "2", "a filter", line)
+    if "network" not in lacks:
+        check(os.readlink("/proc/%d/ns/net" % pid) != os.readlink("/proc/self/ns/net"), "network", line)
+    kept = int(proc_status(pid, "CapEff"), 16)
+    check(kept & ~(1 << 2) == 0, "capabilities", line, hex(kept))
+    with open("/proc/%d/limits" % pid) as f:
+        check(any(li.split()[:5] == ["Max", "core", "file", "size", "0"] for li in f), "no core")
+    for part in ("system calls", "network", "capabilities", "files"):
+        check(part in holds or part in lacks, "says of each part", part, line)
+
+
+def sessions_live():
+    t = Trainer()
+    make_models_at = os.path.join(t.folder, "made")
+    make_models(make_models_at)
+    t.end(signal.SIGTERM)
+    t = Trainer(folder=t.folder, STEPD_MODEL_DIR=os.path.join(make_models_at, "models"),
+                HF_HOME=os.path.join(make_models_at, "hf"), STEPD_WORKER=WORKER, STEPD_THREADS="2",
+                STEPD_END_TIMEOUT="10")
+    with t:
+        for model in ("plain", "linked", "links", "org/cached"):
+            s = live(t, model)
+            confined(t)
+            if model != "org/cached":
+                t.close(s, "?force=true")
+        # It dies with stepd in its sandbox too.
+        pid = worker_of(t)
+        t.process.kill()
+        t.process.wait()
+        until = time.monotonic() + 5
+        while os.path.exists("/proc/%d" % pid) and time.monotonic() < until:
+            if proc_status(pid, "State") == "Z":
+                break
+            time.sleep(0.02)
+        check(time.monotonic() < until, "the worker dies with stepd")
+        t.process.returncode = 0
+
+
+def violation():
+    """A real one, of a worker that entered the real sandbox."""
+    with Trainer("TRAIN:1:violate") as t:
+        s = t.opened()
+        t.render(s)
+        status, body, _ = t.train(s)
+        check(status == 503 and "broke its sandbox" in body["detail"], "503 says it", status, body)
+        check(": sandbox (signal 31): a forbidden system call: socket" in t.logged(), "the log names it",
+              t.logged()[-500:])
+        check("sandbox" in t.status(s)["reason"], "the reason is kept", t.status(s))
+
+
+def switched_off():
+    t = Trainer()
+    subprocess.run([sys.executable, TINY, os.path.join(t.folder, "models", "plain")], check=True,
+                   stdout=subprocess.DEVNULL)
+    t.end(signal.SIGTERM)
+    with Trainer(folder=t.folder, STEPD_WORKER=WORKER, STEPD_SANDBOX="off", STEPD_END_TIMEOUT="10") as t:
+        s = t.opened(base_model="plain")
+        pid = worker_of(t)
+        check(proc_status(pid, "Seccomp") == "0", "no filter")
+        check("sandbox of worker %d: off" % pid in t.logged(), "said so")
+        t.close(s)
+
+
+sessions_live()
+violation()
+switched_off()
+finish()

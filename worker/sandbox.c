@@ -1,0 +1,178 @@
+#include "worker/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "ipc/channel.h"
+#include "ipc/log.h"
+#include "worker/sandbox_calls.h"
+#include "worker/sandbox_landlock.h"
+
+enum { TEXT_MAX = 200, DESCRIPTORS = 256 };
+
+static bool off, confined; /* off: by the setting; confined: sandbox_files was here */
+static char holds[TEXT_MAX], lacks[TEXT_MAX], text[2 * TEXT_MAX + 16];
+
+/* One more item of a list. */
+__attribute__((format(printf, 2, 3))) static void
+note(char list[TEXT_MAX], const char *format, ...)
+{
+	size_t len = strlen(list);
+	va_list args;
+
+	if (len > 0 && len + 2 < TEXT_MAX)
+		len += (size_t)snprintf(list + len, TEXT_MAX - len, ", ");
+	va_start(args, format);
+	vsnprintf(list + len, TEXT_MAX - len, format, args);
+	va_end(args);
+}
+
+/* A part that came into force or did not. Returns whether it did. */
+static bool
+told(const char *part, int error)
+{
+	if (error == 0) {
+		note(holds, "%s", part);
+	} else {
+		note(lacks, "%s (%s)", part, strerror(-error));
+		log_warning("the sandbox does without %s: %s", part, strerror(-error));
+	}
+	return error == 0;
+}
+
+static void
+set_limits(void)
+{
+	const struct {
+		int what;
+		rlim_t most;
+	} limits[] = {
+	    {RLIMIT_CORE, 0},		  /* training text is in its memory */
+	    {RLIMIT_NOFILE, DESCRIPTORS}, /* files are mapped, then closed */
+	    {RLIMIT_MSGQUEUE, 0},
+	    /* Not RLIMIT_NPROC: it counts the threads of every process of the user, so that other
+	       work would stop OpenMP's. Processes are what the system calls forbid. */
+	};
+
+	for (size_t i = 0; i < sizeof(limits) / sizeof(*limits); i++) {
+		struct rlimit r;
+
+		if (getrlimit(limits[i].what, &r) != 0 || r.rlim_max < limits[i].most)
+			continue;
+		r = (struct rlimit){limits[i].most, limits[i].most};
+		setrlimit(limits[i].what, &r);
+	}
+	/* Nobody else of the same user reads its memory; the leak check has to. */
+	if (!SANDBOX_SANITIZED)
+		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* A network without interfaces. The superuser takes it by right and keeps reading all models;
+   others by a user namespace, where they are nobody. */
+static int
+leave_network(void)
+{
+	int worlds = CLONE_NEWNET | CLONE_NEWIPC;
+
+	if (geteuid() != 0)
+		worlds |= CLONE_NEWUSER;
+	return unshare(worlds) == 0 ? 0 : -errno;
+}
+
+/* Permissions kept: the one to read models that belong to others, where stepd has it. */
+static int
+drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
+	struct __user_cap_data_struct sets[2] = {{0}};
+
+	if (syscall(SYS_capget, &header, sets) != 0)
+		return -errno;
+	sets[0].permitted &= 1u << CAP_DAC_READ_SEARCH;
+	sets[0].effective = sets[0].permitted;
+	sets[0].inheritable = 0;
+	memset(&sets[1], 0, sizeof(sets[1]));
+	return syscall(SYS_capset, &header, sets) == 0 ? 0 : -errno;
+}
+
+/* It works that should not: stepd is told, and the log. */
+static void
+say_last_words(int channel_fd, const char *worked)
+{
+	struct channel channel;
+	uint8_t storage[256];
+	struct wire_put w;
+	char words[128];
+
+	snprintf(words, sizeof(words), "the sandbox does not hold: %s was not stopped", worked);
+	log_error("%s", words);
+	channel_init(&channel, channel_fd);
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_last_words(&w, &(struct message_last_words){"sandbox", words});
+	channel_send(&channel, MSG_LAST_WORDS, 0, storage, w.len, -1);
+}
+
+int
+sandbox_enter(int channel, const char *setting)
+{
+	const char *worked;
+
+	off = setting != NULL && strcmp(setting, "off") == 0;
+	if (off)
+		return 0;
+	set_limits();
+	told("network", leave_network());
+	told("capabilities", drop_capabilities());
+	/* For the case that there is no stepd to have done it. */
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	if (!told("system calls", sandbox_calls_filter(channel)))
+		return 0;
+	worked = sandbox_calls_probe();
+	if (worked == NULL)
+		return 0;
+	say_last_words(channel, worked);
+	return -1;
+}
+
+int
+sandbox_files(const char *model_path, struct refusal *r)
+{
+	int version, fd;
+
+	if (off || confined)
+		return 0;
+	confined = true;
+	/* Templates tell local time; libc keeps the zone once it has read it. */
+	tzset();
+	version = sandbox_landlock(model_path);
+	told("files", version < 0 ? version : 0);
+	if (version < 0 || SANDBOX_SANITIZED)
+		return 0;
+	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	close(fd);
+	log_error("the sandbox does not hold: reading outside of the model was not stopped");
+	return refuse(r, 503, "the worker's sandbox does not hold");
+}
+
+const char *
+sandbox_text(void)
+{
+	if (off)
+		return "off";
+	snprintf(text, sizeof(text), "%s%s%s", holds[0] != '\0' ? holds : "nothing",
+	    lacks[0] != '\0' ? "; without " : "", lacks);
+	return text;
+}

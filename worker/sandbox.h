@@ -1,0 +1,26 @@
+/*
+ * What a worker gives up before it reads anything that others wrote: a hostile model file or body
+ * that takes it over finds no network, no program to start, no other process and no other file.
+ *
+ * Two steps, each for good: sandbox_enter at the start, and sandbox_files when the model is known.
+ * What the kernel does not offer is left out and said in sandbox_text; what it does offer is tried
+ * from inside, and a worker that gets through its own sandbox does not serve.
+ */
+#ifndef WORKER_SANDBOX_H
+#define WORKER_SANDBOX_H
+
+#include "ipc/refusal.h"
+
+/* Before the first thread. `setting` is STEPD_SANDBOX: "off", else (NULL too) whatever there is.
+   A forbidden system call from here on says so in LAST_WORDS on `channel` and ends the process by
+   SIGSYS. 0, or -1 when something forbidden worked nevertheless (it was logged). */
+int sandbox_enter(int channel, const char *setting);
+
+/* From now on no file opens but those of this model (a folder or a file; its links lead where they
+   lead now) and the few that libraries read. Before the first thread. 0, or -1 with *r. */
+int sandbox_files(const char *model_path, struct refusal *r);
+
+/* What holds, for the log: "off", or "system calls, network, capabilities, files; without ...". */
+const char *sandbox_text(void);
+
+#endif
