@@ -144,15 +144,13 @@ static int
 generate_run(int argc, char **argv)
 {
 	static struct look look;
-	struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
 	const char *adapter;
 	int rc;
 
 	if (read_arguments(&look, argc, argv) != 0)
 		return CTL_USAGE;
 	adapter = ctl_value(&look.arguments, "adapter");
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	service_signals(on_stop);
 	rc = open_session(&look);
 	if (rc == 0 && strcmp(adapter, "on") != 0)
 		rc = ask(&look, false);

@@ -235,6 +235,18 @@ remove_entry(const char *path, const struct stat *st, int type, struct FTW *plac
 	return remove(path);
 }
 
+void
+service_signals(void (*handler)(int number))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	if (sigaction(SIGHUP, NULL, &old) == 0 && old.sa_handler != SIG_IGN) /* not under nohup */
+		sigaction(SIGHUP, &action, NULL);
+	signal(SIGPIPE, SIG_IGN);
+}
+
 bool
 service_kill(void)
 {

@@ -25,6 +25,8 @@ struct client *service_start(
 /* For signal handlers: ends a private stepd at once, so that a call that waits for it returns and
    its caller comes to service_stop(). Whether there is one that service_stop() has to clean up. */
 bool service_kill(void);
+/* Ctrl-C, TERM and a lost terminal go to handler; what reads our output may end before us. */
+void service_signals(void (*handler)(int number));
 /* Stops it and removes its state folder; may be called when it never started. */
 void service_stop(struct service *s);
 

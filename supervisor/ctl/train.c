@@ -279,7 +279,6 @@ static int
 train_run(int argc, char **argv)
 {
 	static struct run run;
-	struct sigaction action = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
 	int rc;
 
 	if (read_arguments(&run, argc, argv) != 0)
@@ -294,8 +293,7 @@ train_run(int argc, char **argv)
 		fprintf(stderr, "stepctl: %s: %s\n", run.out, strerror(errno));
 		return CTL_USAGE;
 	}
-	sigaction(SIGINT, &action, NULL);
-	sigaction(SIGTERM, &action, NULL);
+	service_signals(on_stop);
 	rc = do_run(&run);
 	client_free(run.remote.client);
 	service_stop(&run.service);

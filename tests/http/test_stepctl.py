@@ -224,6 +224,19 @@ def interrupts(folder, model, rows):
             nothing_left(out, name)
             left = [n for n in os.listdir(out) if n.endswith(".part") and signals == 1]
             check(not left, name + ": no half file", left)
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGTERM):
+        out = tempfile.mkdtemp(prefix="int-", dir=folder)
+        process = subprocess.Popen([STEPCTL, "train", "--data", rows, "--model", model, "--out", out, "--epochs",
+                                    "20000"], env=CLEAN, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+                                   restore_signals=True, start_new_session=True)
+        while "step 1 " not in process.stderr.readline():
+            pass
+        process.stderr.close()  # as if `| tee log` had ended first, by the same Ctrl-C
+        process.send_signal(number)
+        check(process.wait(60) == 130, "saves though nobody listens", number, process.returncode)
+        process.stdout.close()
+        check(run("verify", out, os.path.join(out, "state.safetensors")).returncode == 0, "it is saved", number)
+        nothing_left(out, "signal %d" % number)
     out = tempfile.mkdtemp(prefix="int-", dir=folder)
     code, _, _ = interrupt(["generate", "--model", model, "--prompt", "a", "--tokens", "4096"], "", 1, out)
     check(code in (0, 130), "Ctrl-C in generate", code)
