@@ -69,7 +69,7 @@ serve_check(const struct config *c, char reason[512])
 		snprintf(reason, 512, "STEPD_MODEL_DIR is not a folder: %.400s", c->model_dir);
 		return -EINVAL;
 	}
-	if (access(c->worker, X_OK) != 0) {
+	if (access(c->worker, X_OK) != 0 || stat(c->worker, &st) != 0 || !S_ISREG(st.st_mode)) {
 		snprintf(reason, 512, "STEPD_WORKER is no program: %.400s", c->worker);
 		return -EINVAL;
 	}

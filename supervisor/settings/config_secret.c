@@ -19,7 +19,8 @@ read_secret(char **out, const char *name, const char *path, bool strict, char *r
 	char buffer[SECRET_MAX + 1];
 	struct stat st;
 	ssize_t len = -1;
-	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	/* a pipe without a writer would be waited for */
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
 	if (fd < 0 || fstat(fd, &st) != 0) {
 		snprintf(reason, REASON_MAX, "%s_FILE: %s", name, strerror(errno));

@@ -26,8 +26,10 @@ static const char partial[] = ".partial";
 static int
 read_key(int state_fd, unsigned char key[OBJECT_KEY_BYTES])
 {
-	int fd = openat(state_fd, key_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	int fd = openat(state_fd, key_file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
 	ssize_t len;
+	int rc = 0;
 
 	if (fd < 0 && errno == ENOENT) {
 		randombytes_buf(key, OBJECT_KEY_BYTES);
@@ -35,9 +37,15 @@ read_key(int state_fd, unsigned char key[OBJECT_KEY_BYTES])
 	}
 	if (fd < 0)
 		return -errno;
-	len = read(fd, key, OBJECT_KEY_BYTES);
+	if (fstat(fd, &st) != 0)
+		rc = -errno;
+	else if (!S_ISREG(st.st_mode) || st.st_size != OBJECT_KEY_BYTES)
+		rc = -EINVAL;
+	else if ((st.st_mode & 077) != 0) /* whoever read it can sign URLs */
+		rc = -EACCES;
+	len = rc == 0 ? read(fd, key, OBJECT_KEY_BYTES) : OBJECT_KEY_BYTES;
 	close(fd);
-	return len == OBJECT_KEY_BYTES ? 0 : -EINVAL;
+	return len == OBJECT_KEY_BYTES ? rc : -EINVAL;
 }
 
 /* Adds up what is there, and removes what was never finished. */
@@ -80,7 +88,14 @@ objects_start(struct stepd *s)
 	if (o->dir_fd < 0)
 		return o->dir_fd;
 	rc = read_key(s->state_fd, o->key);
-	if (rc != 0)
+	if (rc == -EACCES)
+		log_error("%s in STEPD_STATE_DIR is open to others, or cannot be read: its mode "
+			  "must be 0600",
+		    key_file);
+	else if (rc == -EINVAL)
+		log_error(
+		    "%s in STEPD_STATE_DIR is no file of %d bytes", key_file, OBJECT_KEY_BYTES);
+	else if (rc != 0)
 		log_error("%s: %s", key_file, strerror(-rc));
 	return rc == 0 ? scan(o) : rc;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "ipc/wire.h"
 
@@ -61,6 +62,26 @@ store_env_commit(MDB_txn *txn)
 	return store_error(mdb_txn_commit(txn));
 }
 
+/* A file that was cut would end the process when LMDB maps it and reads behind its end. The end of
+   a good one may be missing too, where its last pages were given up before they were written. */
+static int
+restore_length(MDB_env *env, const char *path, const struct stat *st)
+{
+	MDB_envinfo info;
+	MDB_stat stat;
+	int rc = mdb_env_info(env, &info);
+
+	if (rc == 0)
+		rc = mdb_env_stat(env, &stat);
+	if (rc != 0)
+		return rc;
+	if (info.me_last_pgno >= STORE_MAP / stat.ms_psize)
+		return MDB_INVALID;
+	if ((size_t)st->st_size / stat.ms_psize > info.me_last_pgno)
+		return 0;
+	return truncate(path, (off_t)(info.me_last_pgno + 1) * stat.ms_psize) == 0 ? 0 : errno;
+}
+
 /* The version of a store that is there, read without touching it: 0 = none yet, or -errno. */
 static int
 read_version(const char *folder)
@@ -83,6 +104,8 @@ read_version(const char *folder)
 		return store_error(rc);
 	mdb_env_set_maxdbs(env, STORE_TABLES);
 	rc = mdb_env_open(env, folder, MDB_RDONLY | MDB_NOLOCK, 0600);
+	if (rc == 0)
+		rc = restore_length(env, path, &st);
 	if (rc == 0)
 		rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
 	if (rc == 0)

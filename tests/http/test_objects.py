@@ -200,6 +200,17 @@ def on_full_disk(folder):
         check(stepd.call("GET", "/healthz")[0] == 200, "healthy")
 
 
+def refuses(state, name):
+    """stepd does not start on that folder, and says what is wrong with its key."""
+    bad = Stepd(state=state, wait=False)
+    try:
+        status = bad.process.wait(20)
+    except subprocess.TimeoutExpired:
+        status = "it hangs"
+    bad.stop()
+    check(status == 1 and "objects.key in STEPD_STATE_DIR" in bad.logged(), name, status)
+
+
 def restart():
     with Stepd() as stepd:
         urls = sign(stepd)
@@ -215,6 +226,14 @@ def restart():
             check(get(again, at[1]).body == b"kept", "objects and URLs outlive stepd")
             check(put(again, at[0], b"other") == 409, "and stay put once")
             check("x.partial" not in files(again), "what was never finished is removed")
+        os.chmod(key, 0o640)
+        refuses(stepd.state, "a key open to others")
+        os.chmod(key, 0o600)
+        os.truncate(key, 31)
+        refuses(stepd.state, "a short key")
+        os.remove(key)
+        os.mkfifo(key, 0o600)
+        refuses(stepd.state, "a key that is a pipe")
         text = stepd.logged()
         stepd.process = again.process
     for secret in (at[0], at[1], at[0].split("signature=")[1], urls["object"]):

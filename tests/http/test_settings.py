@@ -54,8 +54,11 @@ def refusals(folder):
     key = os.path.join(folder, "key.pem")
     cert = os.path.join(folder, "cert.pem")
     os.close(os.open(key, os.O_CREAT | os.O_WRONLY, 0o600))
+    fifo = os.path.join(folder, "fifo")
+    os.mkfifo(fifo, 0o600)
     for name, settings in [
             ("TRAINER_TOKEN", {"TRAINER_TOKEN": None}),
+            ("TRAINER_TOKEN_FILE", {"TRAINER_TOKEN": None, "TRAINER_TOKEN_FILE": fifo}),
             ("TRAINER_TOKEN", {"TRAINER_TOKEN": "short"}),
             ("STEPD_TYPO", {"STEPD_TYPO": "1"}),
             ("STEPD_EGRESS_ALLOW", {"STEPD_EGRESS_ALLOW": "localhost,10.0.0.0/33"}),
@@ -70,6 +73,7 @@ def refusals(folder):
             ("STEPD_MODEL_DIR", {"STEPD_MODEL_DIR": "/no/such/folder"}),
             ("STEPD_CA_FILE", {"STEPD_CA_FILE": "/no/such/file"}),
             ("STEPD_WORKER", {"STEPD_WORKER": "/no/such/program"}),
+            ("STEPD_WORKER", {"STEPD_WORKER": "/usr"}),
             ("STEPD_TLS_KEY", {"STEPD_TLS_CERT": cert}),
             ("STEPD_TLS_KEY", {"STEPD_TLS_CERT": cert, "STEPD_TLS_KEY": "/no/such/key"}),
             ("STEPD_TLS_CERT", {"STEPD_TLS_CERT": "/no/such/cert", "STEPD_TLS_KEY": key})]:

@@ -173,6 +173,44 @@ TEST(what_is_no_store_is_refused)
 	remove_folder();
 }
 
+/* A disk that lost the end of the file: an error, or what is left, and never a signal. */
+TEST(a_cut_store_ends_nothing)
+{
+	enum { RECORDS = 200, PAGE = 4096 };
+	struct event_base *base = event_base_new();
+	char key[32], data[512] = "", path[128];
+	struct seen seen = {0};
+	struct store *s;
+	struct stat st;
+	int done = 0, refused = 0;
+
+	make_folder();
+	snprintf(path, sizeof(path), "%s/data.mdb", folder);
+	memset(data, 'x', sizeof(data) - 1);
+	CHECK(store_open(&s, base, folder) == 0);
+	for (int i = 0; i < RECORDS; i++) {
+		struct store_write one;
+
+		snprintf(key, sizeof(key), "%08d", i);
+		one = put(key, data);
+		CHECK(store_commit(s, &one, 1, count_done, &done) == 0);
+	}
+	store_close(s);
+	CHECK(stat(path, &st) == 0);
+	for (off_t pages = st.st_size / PAGE - 1; pages >= 1; pages--) {
+		CHECK(truncate(path, pages * PAGE + PAGE / 2) == 0);
+		if (store_open(&s, base, folder) != 0) {
+			refused++;
+			continue;
+		}
+		refused += store_each(s, STORE_SESSIONS, note, &seen) != 0;
+		store_close(s);
+	}
+	CHECK(refused > 0);
+	event_base_free(base);
+	remove_folder();
+}
+
 static struct session_record
 sample(void)
 {
@@ -230,4 +268,5 @@ TEST(a_session_packs_and_unpacks)
 }
 
 TEST_MAIN(TEST_CASE(records_survive), TEST_CASE(a_newer_store_is_left_alone),
-    TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_session_packs_and_unpacks))
+    TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_cut_store_ends_nothing),
+    TEST_CASE(a_session_packs_and_unpacks))
