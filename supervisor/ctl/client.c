@@ -198,23 +198,44 @@ reply_json(const struct reply *r)
 }
 
 void
+client_print_text(FILE *to, const char *text)
+{
+	for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
+		/* C0, DEL, and C1 as UTF-8 has it */
+		if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)) {
+			putc('?', to);
+			p += *p == 0xc2;
+		} else {
+			putc(*p, to);
+		}
+	}
+}
+
+void
 reply_print(const struct reply *r, const char *doing)
 {
 	struct json detail = json_get(reply_json(r), "detail");
 	const char *sentence = json_string(detail, NULL);
 
 	if (sentence != NULL) {
-		fprintf(stderr, "stepctl: %s: %s (HTTP %ld)\n", doing, sentence, r->status);
+		fprintf(stderr, "stepctl: %s: ", doing);
+		client_print_text(stderr, sentence);
+		fprintf(stderr, " (HTTP %ld)\n", r->status);
 		return;
 	}
 	fprintf(stderr, "stepctl: %s: HTTP %ld\n", doing, r->status);
 	json_foreach (fault, detail) {
+		const char *msg = json_string(json_get(fault, "msg"), NULL), *place;
 		struct json_writer where;
 
 		json_writer_init(&where);
 		json_write_value(&where, json_get(fault, "loc"));
-		fprintf(stderr, "  %s: %s\n", json_writer_text(&where, NULL),
-		    json_string(json_get(fault, "msg"), NULL));
+		place = json_writer_text(&where, NULL);
+		fputs("  ", stderr);
+		client_print_text(stderr, place != NULL ? place : "?");
+		fputs(": ", stderr);
+		client_print_text(stderr, msg != NULL ? msg : "?");
+		putc('\n', stderr);
 		json_writer_fini(&where);
 	}
 }

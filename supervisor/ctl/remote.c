@@ -340,8 +340,10 @@ remote_save(struct remote *r, const char *kind, const char *path)
 	if (rc == 0)
 		rc = client_get_file(r->client, place.get, path, got);
 	if (rc == 0 && strcmp(told, got) != 0) {
-		fprintf(stderr, "stepctl: %s is not what the service saved: sha256 %s, told %s\n",
-		    path, got, told);
+		fprintf(stderr, "stepctl: %s is not what the service saved: sha256 %s, told ", path,
+		    got);
+		client_print_text(stderr, told);
+		putc('\n', stderr);
 		rc = CTL_FAILED;
 	}
 	return rc;

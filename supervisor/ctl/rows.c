@@ -9,6 +9,8 @@
 #include "ipc/json.h"
 #include "ipc/json_write.h"
 
+enum { ROW_MAX = 256 << 20 }; /* bytes of a line, more than a service takes */
+
 /* What is wrong with a row, as a constant or in storage. */
 struct complaint {
 	char text[200];
@@ -113,10 +115,36 @@ read_line(struct row *row, const char *line, size_t len, struct complaint *c)
 	return rc;
 }
 
+/* White space only. A NUL is none: a file that a crash left full of them has no blank lines. */
 static bool
-is_blank(const char *line)
+is_blank(const char *line, size_t len)
 {
-	return line[strspn(line, " \t\r\n")] == '\0';
+	return strspn(line, " \t\r\n") == len;
+}
+
+/* A line with its end, like getline, but none without bounds: its length, 0 at the end, or -1 if it
+   is too long or there is no memory for it. */
+static ssize_t
+get_row(char **line, size_t *size, FILE *f)
+{
+	size_t len = 0;
+	int c = 0;
+
+	while (c != '\n' && (c = getc_unlocked(f)) != EOF) {
+		if (len + 1 >= *size) {
+			size_t wanted = *size == 0 ? 4096 : *size * 2;
+			char *grown = wanted > ROW_MAX ? NULL : realloc(*line, wanted);
+
+			if (grown == NULL)
+				return -1;
+			*line = grown;
+			*size = wanted;
+		}
+		(*line)[len++] = (char)c;
+	}
+	if (len > 0)
+		(*line)[len] = '\0';
+	return (ssize_t)len;
 }
 
 /* Room for one row more, zeroed. */
@@ -144,11 +172,11 @@ read_all(struct rows *r, FILE *f)
 	char *line = NULL;
 	ssize_t len;
 
-	while ((len = getline(&line, &size, f)) > 0) {
+	while ((len = get_row(&line, &size, f)) > 0) {
 		struct row *row;
 
 		number++;
-		if (is_blank(line))
+		if (is_blank(line, (size_t)len))
 			continue;
 		row = add_row(r, &room);
 		if (row == NULL || read_line(row, line, (size_t)len, &c) != 0) {
@@ -160,6 +188,10 @@ read_all(struct rows *r, FILE *f)
 		r->count++;
 	}
 	free(line);
+	if (len < 0) {
+		fprintf(stderr, "stepctl: %s:%zu: the line is too long\n", r->path, number + 1);
+		return -1;
+	}
 	if (ferror(f)) {
 		fprintf(stderr, "stepctl: %s: %s\n", r->path, strerror(errno));
 		return -1;

@@ -35,9 +35,13 @@ number_of(struct json object, const char *key)
 static void
 print_session(struct json s)
 {
-	printf("%-36s %-13s %-6s step %lld, %lld unsaved  %s\n", text_of(s, "session_id", "?"),
-	    text_of(s, "state", "?"), text_of(s, "device", "-"), number_of(s, "step"),
-	    number_of(s, "unsaved_steps"), text_of(s, "model", "?"));
+	char line[2048];
+
+	snprintf(line, sizeof(line), "%-36s %-13s %-6s step %lld, %lld unsaved  %s",
+	    text_of(s, "session_id", "?"), text_of(s, "state", "?"), text_of(s, "device", "-"),
+	    number_of(s, "step"), number_of(s, "unsaved_steps"), text_of(s, "model", "?"));
+	client_print_text(stdout, line);
+	putchar('\n');
 }
 
 static int
@@ -57,7 +61,10 @@ sessions_run(int argc, char **argv)
 	client_free(c);
 	if (rc != 0)
 		return rc;
-	if (ctl_switch(&a, "json")) {
+	if (!json_is(json_get(reply_json(&r), "sessions"), JSON_ARRAY)) {
+		fputs("stepctl: listing sessions: the answer has no list of sessions\n", stderr);
+		rc = CTL_REFUSED;
+	} else if (ctl_switch(&a, "json")) {
 		struct json_writer w;
 
 		json_writer_init(&w);
@@ -73,7 +80,7 @@ sessions_run(int argc, char **argv)
 			puts("no sessions");
 	}
 	reply_fini(&r);
-	return CTL_OK;
+	return rc;
 }
 
 const struct ctl_verb ctl_sessions = {

@@ -59,7 +59,7 @@ static int
 map_file(struct mapped *m, struct finding *f)
 {
 	struct stat st;
-	int fd = open(m->path, O_RDONLY | O_CLOEXEC);
+	int fd = open(m->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe is not waited for */
 
 	if (fd < 0 || fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size == 0) {
 		int error = errno;

@@ -4,10 +4,12 @@ import os
 import re
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish
@@ -78,9 +80,44 @@ def bad_rows(folder, model):
             f.write(line + "\n")
         got = run("train", "--data", path, "--model", model, "--out", out)
         check(got.returncode == 2 and path + ":4: " in got.stderr and word in got.stderr, "bad row", line, got)
+    path = write_rows(os.path.join(folder, "bad.jsonl"), 2)
+    with open(path, "ab") as f:
+        f.write(bytes(100) + b"\n")
+    got = run("train", "--data", path, "--model", model, "--out", out)
+    check(got.returncode == 2 and path + ":4: " in got.stderr, "NULs are no blank line", got)
+    got = run("train", "--data", "/dev/zero", "--model", model, "--out", out)
+    check(got.returncode == 2 and "/dev/zero:1: the line is too long" in got.stderr, "a row without end", got)
     check(not os.path.exists(out), "nothing was made")
+    os.mkfifo(os.path.join(folder, "pipe"))
+    got = run("verify", os.path.join(folder, "pipe"))
+    check(got.returncode == 1 and "no file" in got.stdout, "verify of a pipe", got)
     got = run("train", "--data", os.path.join(folder, "none"), "--model", model, "--out", out)
     check(got.returncode == 2, "no such rows", got)
+
+
+def strange_service():
+    """Whatever answers: its words do not command the terminal, and no list is not an empty one."""
+    for status, body, code, word in [
+            ("422 No", b'{"detail": "\\u001b[31m\\u009b1mred"}', 4, "?[31m?1mred (HTTP 422)"),
+            ("422 No", b'{"detail": [{"loc": ["\x7fa"]}]}', 4, '["?a"]: ?'),
+            ("200 OK", b'{"sessions": [{"session_id": "\\u0007x", "model": "a\\nb"}]}', 0, "?x "),
+            ("200 OK", b"{}", 4, "no list"), ("200 OK", b"<html>", 4, "no list"),
+            ("200 OK", b'{"sessions": {}}', 4, "no list")]:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            def answer():
+                sock, _ = listener.accept()
+                with sock:
+                    sock.recv(65536)
+                    sock.sendall(b"HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s"
+                                 % (status.encode(), len(body), body))
+            thread = threading.Thread(target=answer)
+            thread.start()
+            got = run("sessions", "--url", "http://127.0.0.1:%d" % listener.getsockname()[1],
+                      TRAINER_TOKEN=TOKEN)
+            thread.join()
+        both = got.stdout + got.stderr
+        check(got.returncode == code and word in both, "a strange service", status, body, got)
+        check(not set(both) & set("\x1b\x07\x7f\x9b"), "nothing for the terminal", both)
 
 
 def private_run(folder, model, rows):
@@ -250,6 +287,7 @@ with tempfile.TemporaryDirectory(prefix="stepd-test-") as folder:
     rows = write_rows(os.path.join(folder, "rows.jsonl"))
     usage()
     bad_rows(folder, model)
+    strange_service()
     verify_finds(folder, private_run(folder, model, rows))
     with_service(folder, model, rows)
     interrupts(folder, model, rows)
