@@ -61,10 +61,17 @@ static volatile sig_atomic_t stop_asked;
 static void
 on_stop(int number)
 {
+	static const char text[] =
+	    "\nstepctl: stopping after this step, and saving (once more drops what is not saved)\n";
+
+	int error = errno;
+
 	(void)number;
-	stop_asked++;
-	if (stop_asked > 1 && !service_kill())
+	if (stop_asked++ > 0 && !service_kill())
 		_exit(CTL_INTERRUPTED);
+	if (stop_asked == 1 && write(STDERR_FILENO, text, sizeof(text) - 1) < 0)
+		stop_asked = 1; /* nobody reads it: saves all the same */
+	errno = error;
 }
 
 static int
@@ -185,10 +192,6 @@ train(struct run *run)
 	}
 	run->tokens_per_second = progress_tokens_per_second(&run->progress);
 	progress_end(&run->progress);
-	if (stop_asked && run->progress.done > 0)
-		fputs(
-		    "stepctl: stopping; saving first (once more Ctrl-C drops what is not saved)\n",
-		    stderr);
 	return rc;
 }
 
