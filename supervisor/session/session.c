@@ -63,6 +63,30 @@ session_free(struct session *s)
 	free(s);
 }
 
+/* Whoever gave up waiting asks again: what has not begun is not done for nobody, least of all a
+   step that is then taken twice. With a key the second request is the first one, and closing is
+   meant also by who does not wait for it. */
+static void
+on_client_gone(struct http_request *http, void *data)
+{
+	struct session_request **at, *request;
+	struct session *s = data;
+
+	for (at = &s->first; (request = *at) != NULL; at = &request->next) {
+		if (request->http != http)
+			continue;
+		if (request->key != NULL || request->kind == REQUEST_CLOSE)
+			return;
+		*at = request->next;
+		if (*at == NULL)
+			s->last = at;
+		s->waiting--;
+		session_refuse(
+		    s, request, 503, "the client went before its turn; nothing was done");
+		return;
+	}
+}
+
 void
 session_post(struct session *s, struct session_request *request)
 {
@@ -78,6 +102,8 @@ session_post(struct session *s, struct session_request *request)
 	*s->last = request;
 	s->last = &request->next;
 	s->waiting++;
+	http_set_data(request->http, s);
+	http_on_gone(request->http, on_client_gone);
 	session_event(s, EV_REQUEST, &none);
 }
 

@@ -5,7 +5,7 @@ import signal
 import socket
 import time
 
-from daemon import BEARER, check, finish
+from daemon import BEARER, check, finish, read_all
 from trainer import Trainer, background
 
 ABSENT = {"detail": "training session not found"}
@@ -113,6 +113,33 @@ def in_their_order():
         check(steps == ["1", "2", "3", "4", "5", "6"], "in order", steps)
 
 
+def who_goes_is_not_waited_for():
+    """A request that has not begun is dropped with its client; the one under way is finished."""
+    with Trainer("TRAIN:1:slow") as t:
+        s = t.opened()
+        body = b'{"datum_ids":["datum-e"],"learning_rate":1e-4}'
+        head = ("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json"
+                "\r\nContent-Length: %d\r\n" % (s, BEARER, len(body))).encode()
+        socks = []
+        for key in (b"", b"", b"", b"Idempotency-Key: k\r\n", b""):
+            sock = socket.create_connection((t.host, t.port), timeout=20)
+            sock.sendall(head + key + b"\r\n" + body)
+            socks.append(sock)
+            time.sleep(0.1)
+        last = background(t.train, s)
+        time.sleep(0.1)
+        check(t.status(s)["waiting_requests"] == 5, "they wait")
+        for i in (0, 1, 4, 3):
+            socks[i].close()
+        socks[2].shutdown(socket.SHUT_WR)
+        answers, _ = read_all(socks[2])
+        check([a.status for a in answers] == [503], "half closed: told so", answers)
+        check(t.status(s)["waiting_requests"] == 2, "who went does not wait")
+        status, _, headers = last()
+        check((status, headers["stepd-step"]) == (200, "3"), "the first, the one with a key, and the last",
+              status, headers)
+
+
 def closing_waits_its_turn():
     with Trainer("TRAIN:1:slow") as t:
         s = t.opened()
@@ -193,6 +220,7 @@ def old_ones_are_forgotten():
 whole_life()
 order_of_checks()
 in_their_order()
+who_goes_is_not_waited_for()
 closing_waits_its_turn()
 opener_who_goes()
 restarts(signal.SIGTERM)
