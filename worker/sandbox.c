@@ -14,6 +14,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#if defined(_OPENMP) && defined(__clang__)
+#include <omp.h>
+#include <sys/mman.h>
+#endif
+
 #include "ipc/channel.h"
 #include "ipc/log.h"
 #include "worker/sandbox_calls.h"
@@ -123,6 +128,21 @@ say_last_words(int channel_fd, const char *worked)
 	channel_send(&channel, MSG_LAST_WORDS, 0, storage, w.len, -1);
 }
 
+/* clang's OpenMP writes a file of shared memory at its start, so that two copies of it in one
+   process find each other, and removes it at the end. Here there is one: its start is now, its end
+   too. */
+static void
+start_openmp(void)
+{
+#if defined(_OPENMP) && defined(__clang__)
+	char name[64];
+
+	(void)omp_get_max_threads();
+	snprintf(name, sizeof(name), "/__KMP_REGISTERED_LIB_%d_%d", (int)getpid(), (int)getuid());
+	shm_unlink(name);
+#endif
+}
+
 int
 sandbox_enter(int channel, const char *setting)
 {
@@ -131,6 +151,7 @@ sandbox_enter(int channel, const char *setting)
 	off = setting != NULL && strcmp(setting, "off") == 0;
 	if (off)
 		return 0;
+	start_openmp();
 	set_limits();
 	told("network", leave_network());
 	told("capabilities", drop_capabilities());
