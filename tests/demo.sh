@@ -23,7 +23,7 @@ if [ -z "$model" ]; then
 		mv "$part" "$model"
 	fi
 fi
-unset STEPD_FETCH_DIR # stepd takes no STEPD_ name that it does not know
+unset STEPD_FETCH_DIR STEPD_URL # a stepd of our own, which refuses names that it does not know
 
 "$build/stepctl" train --data "$rows" --model "$model" --out "$out" \
 	--rank 8 --lr 3e-4 --batch-size 8 --max-tokens 512 ${STEPS:+--max-steps "$STEPS"}

@@ -210,7 +210,7 @@ check_names(char *const *env, char *error)
 
 	for (; *env != NULL; env++) {
 		size_t len = strcspn(*env, "=");
-		bool known = false;
+		bool known = strncmp(*env, "STEPD_URL=", 10) == 0; /* stepctl's */
 
 		if (strncmp(*env, "STEPD_", 6) != 0)
 			continue;

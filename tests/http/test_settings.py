@@ -45,6 +45,7 @@ def options(folder):
     state = os.path.join(folder, "none")
     good = run("--check", STEPD_STATE_DIR=state, STEPD_THREADS="3")
     check(good.returncode == 0 and "STEPD_THREADS=3\n" in good.stdout, "--check", good)
+    check(run("--check", STEPD_URL="https://localhost:8321").returncode == 0, "stepctl's own setting may be there")
     check("TRAINER_TOKEN=(hidden)" in good.stdout and TOKEN not in good.stdout, "secrets hidden")
     check(not os.path.exists(state), "--check makes nothing")
     check(good.stdout.count("\n") == len(table) - 2, "--check prints every setting")
