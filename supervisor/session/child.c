@@ -161,6 +161,9 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 		return;
 	/* The other end is closed or not to be trusted any more: nothing is read from it again. */
 	event_del(c->readable);
+	/* It ended without having read what it was sent: that says nothing about its messages. */
+	if (got == -ECONNRESET)
+		got = 0;
 	if (got != 0) {
 		c->facts.bad_frame = true;
 		log_warning("worker %d: a message that does not decode, ending it", (int)c->pid);

@@ -113,6 +113,7 @@ struct session {
 	struct session_outcome outcome;
 	struct session_refusal refusal; /* CLOSING: for `current` */
 	bool opened;   /* a client knows it; a session that is not disappears when it fails */
+	bool undone;   /* its worker is ended for a step that could not be kept */
 	bool stopping; /* to give up its worker when nothing is under way */
 	struct transfer_job *transfer;
 	int spool;	       /* the artifact under way, or -1 */

@@ -44,6 +44,7 @@ void
 session_undo(struct session *s)
 {
 	s->state = SESSION_CLOSING;
+	s->undone = true;
 	child_end(s->child);
 }
 
@@ -175,7 +176,8 @@ closing_died(struct session *s, struct session_input *in)
 		session_reply_status(s);
 		answer_closed(s);
 	} else {
-		s->record.reason[0] = '\0';
+		snprintf(s->record.reason, sizeof(s->record.reason), "%s",
+		    s->undone ? "was ended, for its step could not be kept" : "");
 		lose_worker(s);
 	}
 }

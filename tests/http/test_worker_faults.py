@@ -1,6 +1,7 @@
 """A worker that fails, in every phase and every way: the request says so, stepd and the next session
 are unharmed."""
 import os
+import signal
 import time
 
 from daemon import check, finish
@@ -95,6 +96,22 @@ def answers_before_death():
         check(t.status(s)["step"] == 2, "at its last step")
 
 
+def one_that_reads_nothing():
+    """Stopped or killed before it took its request: told as what it was, not as a bad message."""
+    with Trainer(**TIMEOUTS) as t:
+        for number, reason in ((signal.SIGSTOP, "did not answer in time"), (signal.SIGKILL, "killed from outside")):
+            s = t.opened()
+            with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
+                worker = int(f.read().split()[0])
+            os.kill(worker, signal.SIGSTOP)
+            step = background(t.train, s)
+            time.sleep(0.3)
+            os.kill(worker, number)
+            status, body, _ = step()
+            check(status == 503 and reason in body["detail"], "it read nothing", number, status, body)
+            check(reason in t.status(s)["reason"], "reason", number, t.status(s))
+
+
 def those_who_wait():
     with Trainer("TRAIN:1:slow", "TRAIN:2:kill") as t:
         s = t.opened()
@@ -164,6 +181,7 @@ while_opening()
 for name in ("RENDER", "TRAIN", "SAVE", "GENERATE"):
     while_working(name)
 answers_before_death()
+one_that_reads_nothing()
 those_who_wait()
 idle_worker_dies()
 daemon_dies()
