@@ -298,26 +298,38 @@ print_finding(const char *path, const struct finding *f, bool json)
 	json_writer_fini(&w);
 }
 
-/* A folder is an adapter, or holds one in adapter/; a file is a state. */
+static int
+verify_one(const char *path, bool folder, bool json)
+{
+	struct finding f = {0};
+	int rc = folder ? check_adapter(path, &f) : check_state(path, &f);
+
+	print_finding(path, &f, json);
+	return rc == 0 ? CTL_OK : CTL_FAILED;
+}
+
+static bool
+is_there(char out[PATH_MAX], const char *folder, const char *name)
+{
+	return snprintf(out, PATH_MAX, "%s/%s", folder, name) < PATH_MAX && access(out, F_OK) == 0;
+}
+
+/* A file is a state; a folder is an adapter, or a run's: then its adapter/ and its state. */
 static int
 verify(const char *path, bool json)
 {
-	struct finding f = {0};
 	char inner[PATH_MAX];
 	struct stat st;
-	int rc;
+	int code;
 
-	if (stat(path, &st) != 0)
-		rc = wrong(&f, "%s: %s", path, strerror(errno));
-	else if (!S_ISDIR(st.st_mode))
-		rc = check_state(path, &f);
-	else if (snprintf(inner, sizeof(inner), "%s/adapter", path) < (int)sizeof(inner) &&
-		 stat(inner, &st) == 0)
-		rc = check_adapter(inner, &f);
-	else
-		rc = check_adapter(path, &f);
-	print_finding(path, &f, json);
-	return rc == 0 ? CTL_OK : CTL_FAILED;
+	if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
+		return verify_one(path, false, json);
+	if (!is_there(inner, path, "adapter"))
+		return verify_one(path, true, json);
+	code = verify_one(inner, true, json);
+	if (is_there(inner, path, "state.safetensors") && verify_one(inner, false, json) != CTL_OK)
+		code = CTL_FAILED;
+	return code;
 }
 
 static int
@@ -339,5 +351,5 @@ verify_run(int argc, char **argv)
 }
 
 const struct ctl_verb ctl_verify = {"verify", "FOLDER|FILE... [--json]",
-    "checks an adapter's folder or a state file: digest, parse, shapes, all finite", options,
+    "checks adapters, states, folders of runs: digest, parse, shapes, all finite", options,
     verify_run};

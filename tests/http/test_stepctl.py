@@ -140,7 +140,12 @@ def private_run(folder, model, rows):
     check(done.returncode == 2 and "nothing is left" in done.stderr, "nothing left to do", done)
 
     good = run("verify", out, state)
-    check(good.returncode == 0 and good.stdout.count("PASS") == 2, "verify", good)
+    check(good.returncode == 0 and good.stdout.count("PASS") == 3, "verify", good)
+    cut = os.path.join(folder, "cut")
+    shutil.copytree(out, cut)
+    os.truncate(os.path.join(cut, "state.safetensors"), 5000)
+    bad = run("verify", cut)
+    check(bad.returncode == 1 and "PASS" in bad.stdout and "FAIL" in bad.stdout, "verify a cut state", bad)
     before = set(os.listdir(tempfile.gettempdir()))
     spoken = run("generate", "--model", model, "--state", state, "--prompt", "The cat", "--tokens", "4")
     check(spoken.returncode == 0 and "adapter off:" in spoken.stdout and "adapter on:" in spoken.stdout,
