@@ -44,5 +44,27 @@ with Trainer(prefix=SMALL, **settings) as t:
     check(status == 507 and "space" in body["detail"], "no space for a download", status, body)
     small = t.opened(base_model="tiny", lora_rank=1)
     check(t.save(small, store.url("/ok/small"))[0] == 200, "what fits is saved")
+
+# Smaller than what the store needs for a step: not begun, or undone, and each is told as it is.
+undone = 0
+for size in range(44, 68, 4):
+    tiny = (*SMALL[:4], SMALL[4].replace("700k", "%dk" % size), SMALL[5])
+    with Trainer(prefix=tiny, STEPD_DISK_RESERVE="0", **settings) as t:
+        status, body, _ = t.open(base_model="tiny")
+        if status != 200:
+            check(status in (503, 507), "no space for a session", size, status, body)
+            continue
+        s = body["session_id"]
+        ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
+        status, body, headers = t.train(s, *ids)
+        if status == 507 and "keep what was done" in body["detail"]:
+            undone += 1
+            check(headers["stepd-step"] == "0", "the step is not counted", headers)
+            status, body, _ = t.train(s, *ids)
+            check(status == 503 and "step could not be kept" in body["detail"], "why it is lost", status, body)
+            check(t.opened(base_model="tiny") != s, "the next one opens")
+        else:
+            check(status in (200, 507), "trained or not begun", size, status, body)
+check(undone > 0, "a step was undone for want of space")
 shutil.rmtree(folder)
 finish()
