@@ -30,7 +30,7 @@ static const char *const kept[] = {
     "close_range", "dup", "dup2", "dup3",
     /* finding the model's files; which of them open is Landlock's to say */
     "stat", "lstat", "fstat", "newfstatat", "fstatat64", "statx", "access", "faccessat",
-    "faccessat2", "readlink", "readlinkat", "getdents64", "getcwd", "statfs", "fstatfs",
+    "faccessat2", "readlink", "readlinkat", "getdents", "getdents64", "getcwd", "statfs", "fstatfs",
     /* the channel; there is no other socket */
     "sendmsg", "recvmsg", "sendto", "recvfrom", "getsockopt", "poll", "ppoll",
     /* threads (OpenMP starts them late) and where they run */
