@@ -23,7 +23,8 @@
 static const struct ctl_option options[] = {
     {"data", "FILE", NULL, "rows: JSON lines of messages, or of prompt and completion"},
     {"out", "FOLDER", NULL, "where adapter/ and state.safetensors go"},
-    {"model", "NAME|PATH", NULL, "base model; a folder or GGUF file where stepctl starts stepd"},
+    {"model", "NAME|PATH", NULL,
+	"base model (else $MODEL_ID); a folder or GGUF file where stepctl starts stepd"},
     {"rank", "N", "8", "rank of the adapter"},
     {"lr", "X", "1e-4", "learning rate"},
     {"epochs", "N", "1", "times that every row is used"},
@@ -109,7 +110,7 @@ static int
 read_arguments(struct run *run, int argc, char **argv)
 {
 	const struct ctl_arguments *a = &run->arguments;
-	static const char *const required[] = {"data", "out", "model"};
+	static const char *const required[] = {"data", "out"};
 
 	if (ctl_parse(&run->arguments, options, argc, argv) != 0)
 		return -1;
@@ -124,7 +125,12 @@ read_arguments(struct run *run, int argc, char **argv)
 		}
 	}
 	run->out = ctl_value(a, "out");
-	run->open.model = ctl_value(a, "model");
+	run->open.model =
+	    ctl_value(a, "model") != NULL ? ctl_value(a, "model") : getenv("MODEL_ID");
+	if (run->open.model == NULL) {
+		fputs("stepctl: train needs --model, or MODEL_ID in the environment\n", stderr);
+		return -1;
+	}
 	run->open.resume = ctl_value(a, "resume");
 	if (run->open.resume != NULL && access(run->open.resume, R_OK) != 0) {
 		fprintf(stderr, "stepctl: %s: %s\n", run->open.resume, strerror(errno));
