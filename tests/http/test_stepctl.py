@@ -280,7 +280,7 @@ def interrupts(folder, model, rows):
         check(run("verify", out, os.path.join(out, "state.safetensors")).returncode == 0, "it is saved", number)
         nothing_left(out, "signal %d" % number)
     out = tempfile.mkdtemp(prefix="int-", dir=folder)
-    code, _, _ = interrupt(["generate", "--model", model, "--prompt", "a", "--tokens", "4096"], "", 1, out)
+    code, _, _ = interrupt(["generate", "--model", model, "--prompt", "a", "--tokens", "1500"], "", 1, out)
     check(code in (0, 130), "Ctrl-C in generate", code)
     nothing_left(out, "generate")
     check(not os.listdir(out), "generate leaves nothing", os.listdir(out))
