@@ -138,9 +138,8 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 void
 intending_kept(struct session *s, struct session_input *in)
 {
-	(void)in;
 	if (s->child == NULL)
-		session_recover(s);
+		busy_died(s, in);
 	else
 		train_ask(s);
 }

@@ -60,7 +60,7 @@ close_begin(struct session *s)
 }
 
 void
-session_begin(struct session *s)
+ready_request(struct session *s, struct session_input *in)
 {
 	static void (*const begin[])(struct session *) = {
 	    [REQUEST_RENDER] = render_begin,
@@ -70,21 +70,15 @@ session_begin(struct session *s)
 	    [REQUEST_CLOSE] = close_begin,
 	};
 
-	begin[s->current->kind](s);
-}
-
-void
-ready_request(struct session *s, struct session_input *in)
-{
 	struct session_request *request = session_take(s);
 
 	(void)in;
-	if (session_answer_again(s, request) || session_refuse_quarantined(s, request)) {
+	if (session_answer_again(s, request)) {
 		session_settle(s);
 		return;
 	}
 	s->current = request;
-	session_begin(s);
+	begin[s->current->kind](s);
 }
 
 /* Takes the blob out of an answer: u64 length, JSON, and the rest. fd and the lengths, or -errno.
