@@ -71,3 +71,25 @@ datum_log_add(struct datum_log *log, const void *data, size_t len)
 	log->size += len;
 	return 0;
 }
+
+int
+datum_log_part(const struct datum_log *log, size_t i)
+{
+	const struct datum_part *part = &log->parts[i];
+	uint8_t *data = malloc(part->len + 1);
+	size_t got = 0;
+	int fd = -ENOMEM;
+
+	while (data != NULL && got < part->len) {
+		ssize_t n =
+		    pread(log->fd, data + got, part->len - got, (off_t)(part->offset + got));
+
+		if (n <= 0)
+			break;
+		got += (size_t)n;
+	}
+	if (data != NULL)
+		fd = got == part->len ? blob_from("datums", data, part->len) : -EIO;
+	free(data);
+	return fd;
+}

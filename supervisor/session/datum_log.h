@@ -28,5 +28,7 @@ void datum_log_fini(struct datum_log *log);
 /* Keeps one worker's answer to a render call (its bytes are copied), unless it is there already.
    0 or -errno. */
 int datum_log_add(struct datum_log *log, const void *data, size_t len);
+/* One part as the worker gave it, sealed. fd or -errno. */
+int datum_log_part(const struct datum_log *log, size_t i);
 
 #endif

@@ -1,6 +1,7 @@
 #include "supervisor/session/session.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,6 +36,7 @@ session_new(struct stepd *stepd)
 	s->refusal.fd = -1;
 	s->outcome.fd = -1;
 	datum_log_init(&s->datums);
+	anchor_init(&s->anchor);
 	return s;
 }
 
@@ -59,6 +61,9 @@ session_free(struct session *s)
 		close(s->refusal.fd);
 	if (s->outcome.fd >= 0)
 		close(s->outcome.fd);
+	if (s->restore.timer != NULL)
+		event_free(s->restore.timer);
+	anchor_fini(&s->anchor);
 	datum_log_fini(&s->datums);
 	free(s);
 }

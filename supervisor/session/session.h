@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "supervisor/session/anchor.h"
 #include "supervisor/session/child.h"
 #include "supervisor/session/datum_log.h"
 #include "supervisor/session/kept_answer.h"
@@ -19,6 +20,7 @@
 #include "supervisor/session/slot.h"
 #include "supervisor/transfer/transfer.h"
 
+struct event;
 struct http_request;
 struct stepd;
 
@@ -36,7 +38,13 @@ struct stepd;
 	X(SAVING, "saving", "the worker to write an artifact")                                     \
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
 	X(KEEPING, "ready", "the journal to hold what was done")                                   \
-	X(RESTORING, "restoring", "a new worker to be where the last one was")                     \
+	X(SNAPSHOTTING, "ready", "the worker to write a recovery snapshot")                        \
+	X(RESTORING, "restoring", "a while, before the next worker")                               \
+	X(RESTARTING, "restoring", "the worker to be ready")                                       \
+	X(REOPENING, "restoring", "the worker to load the model")                                  \
+	X(RELOADING, "restoring", "the worker to load the anchor")                                 \
+	X(RESENDING, "restoring", "the worker to take the datums")                                 \
+	X(REPLAYING, "restoring", "the worker to do a step of the journal again")                  \
 	X(NEEDS_RESTORE, "needs_restore", "somebody: it has no worker")                            \
 	X(CLOSING, "closed", "the worker to be gone")                                              \
 	X(CLOSED, "closed", "nothing")
@@ -52,7 +60,8 @@ struct stepd;
 	X(DIED, "the worker is gone")                                                              \
 	X(STOP, "nobody wants the session to run any longer")                                      \
 	X(KEPT, "the store holds it")                                                              \
-	X(NOT_KEPT, "the store could not hold it")
+	X(NOT_KEPT, "the store could not hold it")                                                 \
+	X(TIMER, "the while is over")
 
 #define SESSION_ENUM(name, ...) SESSION_##name,
 enum session_state { SESSION_STATE_LIST(SESSION_ENUM) SESSION_STATES };
@@ -81,6 +90,7 @@ struct session_request {
 	char *url;		     /* OPEN, SAVE: to move it; wiped when freed */
 	char *key;		     /* Idempotency-Key, or NULL */
 	uint8_t digest[KEPT_DIGEST]; /* of the body, where there is a key */
+	unsigned blamed, killed;     /* workers that died at it: by themselves, from outside */
 	bool force;		     /* CLOSE, also with steps that no upload holds */
 };
 
@@ -98,6 +108,18 @@ struct session_outcome {
 	int fd;			  /* or -1 */
 	uint64_t offset, len;	  /* in fd */
 };
+
+/* On the way back: where it is in the journal, and what the step there was. */
+struct session_restore {
+	struct event *timer;
+	unsigned tries; /* workers since a request was done */
+	size_t part;	/* of the datums, next */
+	uint64_t step;	/* done */
+	double loss, gradient_norm;
+	bool failed; /* not to be tried again */
+};
+
+enum { QUARANTINE_MAX = 16, QUARANTINE_DIGEST = 32 };
 
 struct session {
 	struct stepd *stepd;
@@ -120,6 +142,11 @@ struct session {
 	uint64_t spool_step;   /* SAVING, UPLOADING: the step that the artifact holds */
 	char spool_sha256[65]; /* as the worker says */
 	struct datum_log datums;
+	struct anchor anchor;
+	struct session_restore restore;
+	uint64_t restarts, replay_differences;
+	uint8_t quarantine[QUARANTINE_MAX][QUARANTINE_DIGEST]; /* requests not tried again */
+	size_t quarantined;
 };
 
 /* What came with an event; which member is set follows from it. */

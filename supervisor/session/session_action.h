@@ -39,6 +39,11 @@ void session_ask(struct session *s, enum message_type type, const void *body, si
    was not. */
 bool session_answer_again(struct session *s, struct session_request *request);
 
+/* session_quarantine.c: refuses, and frees, a request that ended two workers; false: it did not. */
+bool session_refuse_quarantined(struct session *s, struct session_request *request);
+/* A worker died at the request under way, which is answered if it is not to be tried again. */
+void session_blame(struct session *s, enum child_class class);
+
 /* session_keep.c: before and after the worker is asked, the store. What is to be true is in
    s->outcome; `loss` is that of a step, NULL for other requests. */
 void session_intend(struct session *s);
@@ -46,12 +51,23 @@ void session_keep_outcome(struct session *s, const struct message_trained *train
 
 /* session_end.c: nothing is under way any more: ready for the next request, or without a worker. */
 void session_settle(struct session *s);
+/* The same after a worker was brought back: on with what is under way, else as session_settle. */
+void session_go_on(struct session *s);
+/* Without a worker: what waits is answered, the slot is free. */
+void session_lose_worker(struct session *s);
 /* Ends a worker that is ahead of what the store holds; nothing is under way. */
 void session_undo(struct session *s);
 /* Ends the worker of a session whose opening failed; `refusal` is the answer once it is gone. */
 void session_give_up(struct session *s, unsigned status, const char *sentence, int fd);
 /* Answers the opening and removes a session that nobody knows. */
 void session_discard(struct session *s);
+
+/* session_restore.c: it has no worker; what is under way waits until there is another. */
+void session_recover(struct session *s);
+
+/* session_snapshot.c */
+bool snapshot_is_due(const struct session *s);
+void snapshot_begin(struct session *s);
 
 session_action any_ignore, any_unexpected, any_wait;
 /* session_open.c */
@@ -62,6 +78,11 @@ session_action starting_started, opening_answer, loading_answer, loading_refused
 session_action ready_request, rendering_answer, training_answer, generating_answer, busy_refused;
 /* session_keep.c */
 session_action intending_kept, intending_not_kept, keeping_kept, keeping_not_kept, keeping_died;
+/* session_restore.c */
+session_action restoring_timer, restarting_started, reopening_answer, reloading_answer,
+    resending_answer, replaying_answer, restoring_refused, restoring_died, restoring_stop;
+/* session_snapshot.c */
+session_action snapshotting_answer, snapshotting_refused, snapshotting_died;
 /* session_save.c */
 session_action saving_answer, saving_refused, saving_died, uploading_moved, uploading_not_moved,
     uploading_died;
@@ -72,5 +93,8 @@ session_action needs_restore_request, closing_request, closing_died, closed_requ
 /* session_work.c, session_save.c: begin a request of their kind, now under way. */
 void save_begin(struct session *s);
 void train_ask(struct session *s);
+void session_begin(struct session *s);
+/* session_open.c: asks the worker to open what the record says. */
+void session_send_open(struct session *s, const char *compute);
 
 #endif

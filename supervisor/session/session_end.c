@@ -11,9 +11,8 @@
 
 static const char not_found[] = "training session not found";
 
-/* Without a worker: what waits is answered, the slot is free. */
-static void
-lose_worker(struct session *s)
+void
+session_lose_worker(struct session *s)
 {
 	struct session_input none = {0};
 
@@ -24,20 +23,51 @@ lose_worker(struct session *s)
 		session_event(s, EV_REQUEST, &none);
 }
 
-void
-session_settle(struct session *s)
+static void
+without_worker(struct session *s)
+{
+	if (!s->stopping) {
+		session_recover(s);
+		return;
+	}
+	if (s->current != NULL)
+		session_reply_detail(s, 503, session_lost_sentence(s));
+	session_lose_worker(s);
+}
+
+/* Nothing is under way. */
+static void
+go_next(struct session *s)
 {
 	struct session_input none = {0};
 
-	if (s->child == NULL) {
-		lose_worker(s);
-		return;
-	}
 	s->state = SESSION_READY;
 	if (s->stopping)
 		session_event(s, EV_STOP, &none);
+	else if (snapshot_is_due(s))
+		snapshot_begin(s);
 	else if (s->first != NULL)
 		session_event(s, EV_REQUEST, &none);
+}
+
+void
+session_settle(struct session *s)
+{
+	if (s->child == NULL) {
+		without_worker(s);
+		return;
+	}
+	s->restore.tries = 0;
+	go_next(s);
+}
+
+void
+session_go_on(struct session *s)
+{
+	if (s->current != NULL)
+		session_begin(s);
+	else
+		go_next(s);
 }
 
 void
@@ -72,13 +102,14 @@ void
 ready_died(struct session *s, struct session_input *in)
 {
 	(void)in;
-	lose_worker(s);
+	without_worker(s);
 }
 
 void
 ready_stop(struct session *s, struct session_input *in)
 {
 	(void)in;
+	s->stopping = true;
 	s->state = SESSION_CLOSING;
 	child_end(s->child);
 }
@@ -86,9 +117,8 @@ ready_stop(struct session *s, struct session_input *in)
 void
 busy_died(struct session *s, struct session_input *in)
 {
-	(void)in;
-	session_reply_detail(s, 503, session_lost_sentence(s));
-	lose_worker(s);
+	session_blame(s, in->death->class);
+	without_worker(s);
 }
 
 /* What is under way is finished first. */
@@ -124,6 +154,7 @@ close_for_good(struct session *s)
 	sessions_release(s);
 	sessions_keep(s);
 	datum_log_fini(&s->datums);
+	anchor_drop(s);
 	log_info(
 	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);
 }
@@ -175,10 +206,14 @@ closing_died(struct session *s, struct session_input *in)
 		close_for_good(s);
 		session_reply_status(s);
 		answer_closed(s);
+	} else if (s->restore.failed) {
+		snprintf(s->record.reason, sizeof(s->record.reason), "could not be brought back");
+		session_lose_worker(s);
 	} else {
 		snprintf(s->record.reason, sizeof(s->record.reason), "%s",
 		    s->undone ? "was ended, for its step could not be kept" : "");
-		lose_worker(s);
+		s->undone = false;
+		without_worker(s);
 	}
 }
 

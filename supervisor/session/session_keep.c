@@ -138,8 +138,9 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 void
 intending_kept(struct session *s, struct session_input *in)
 {
+	(void)in;
 	if (s->child == NULL)
-		busy_died(s, in);
+		session_recover(s);
 	else
 		train_ask(s);
 }

@@ -1,5 +1,6 @@
 /* From an opening request to a session that is ready: download, worker, model, artifact. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -110,7 +111,7 @@ downloading_stop(struct session *s, struct session_input *in)
 }
 
 void
-starting_started(struct session *s, struct session_input *in)
+session_send_open(struct session *s, const char *compute)
 {
 	const struct config *c = s->stepd->config;
 	const struct session_record *r = &s->record;
@@ -129,16 +130,38 @@ starting_started(struct session *s, struct session_input *in)
 	    .beta2 = r->beta2,
 	    .epsilon = r->epsilon,
 	    .max_grad_norm = r->max_grad_norm,
-	    .compute = c->cpu_compute,
+	    .compute = compute,
 	    .threads = (uint32_t)c->threads};
 	uint8_t storage[OPEN_MESSAGE_MAX];
 	struct wire_put w;
 
-	(void)in;
 	wire_put_init(&w, storage, sizeof(storage));
 	message_put_open(&w, &open);
-	s->state = SESSION_OPENING;
 	session_ask(s, MSG_OPEN, storage, w.len, -1, c->load_timeout);
+}
+
+void
+starting_started(struct session *s, struct session_input *in)
+{
+	(void)in;
+	s->state = SESSION_OPENING;
+	session_send_open(s, s->stepd->config->cpu_compute);
+}
+
+/* What it was loaded from is where its worker can be brought back to, at once. */
+static void
+keep_anchor(struct session *s)
+{
+	struct anchor *a = &s->anchor;
+	int copy = fcntl(s->spool, F_DUPFD_CLOEXEC, 0);
+
+	a->fd = s->spool;
+	s->spool = -1;
+	a->step = s->record.step;
+	a->kind = s->current->artifact;
+	memcpy(a->sha256, s->spool_sha256, sizeof(a->sha256));
+	if (copy >= 0)
+		anchor_begin(s, copy, a->step, a->kind, a->sha256);
 }
 
 /* The client learns its id: from here on the session survives in the store. */
@@ -150,8 +173,7 @@ opened(struct session *s)
 	size_t len = 0;
 
 	if (s->spool >= 0)
-		close(s->spool);
-	s->spool = -1;
+		keep_anchor(s);
 	s->opened = true;
 	sessions_keep(s);
 	log_info("session %s: open at step %llu, %s on %s", s->record.id,

@@ -1,6 +1,7 @@
 /* Saving: the worker writes a spool file, stepd uploads it. The training state is never touched, so
    every failure only ends the request. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -76,6 +77,12 @@ saving_answer(struct session *s, struct session_input *in)
 		return;
 	}
 	s->spool = -1;
+	if (s->current->artifact == ARTIFACT_STATE && saved.step > s->anchor.step) {
+		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+
+		if (copy >= 0)
+			anchor_begin(s, copy, saved.step, ARTIFACT_STATE, saved.sha256);
+	}
 	s->spool_step = saved.step;
 	memcpy(s->spool_sha256, saved.sha256, sizeof(s->spool_sha256));
 	s->transfer = transfer_begin(

@@ -62,6 +62,9 @@ session_status_write(const struct session *s, struct json_writer *w)
 		json_write_double(w, r->losses[i]);
 	json_write_array_end(w);
 	json_put_uint(w, "waiting_requests", s->waiting);
+	json_put_uint(w, "restarts", s->restarts);
+	json_put_uint(w, "replay_steps", r->step - s->anchor.step);
+	json_put_uint(w, "replay_differences", s->replay_differences);
 	put_time(w, "opened_at", r->opened_at);
 	put_time(w, "changed_at", r->changed_at);
 	json_write_object_end(w);

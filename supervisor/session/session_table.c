@@ -7,23 +7,29 @@
 
 /* clang-format off */
 static session_action *const table[SESSION_STATES][SESSION_EVENTS] = {
-/*                  REQUEST                STARTED           ANSWER             REFUSED          MOVED              NOT_MOVED              DIED            STOP              KEPT            NOT_KEPT */
-ROW(DOWNLOADING,    any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  downloading_moved, downloading_not_moved, any_unexpected, downloading_stop, any_unexpected, any_unexpected),
-ROW(STARTING,       any_wait,              starting_started, any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        loading_died,   loading_stop,     any_unexpected, any_unexpected),
-ROW(OPENING,        any_wait,              any_unexpected,   opening_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop,     any_unexpected, any_unexpected),
-ROW(LOADING,        any_wait,              any_unexpected,   loading_answer,    loading_refused, any_unexpected,    any_unexpected,        loading_died,   loading_stop,     any_unexpected, any_unexpected),
-ROW(READY,          ready_request,         any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        ready_died,     ready_stop,       any_unexpected, any_unexpected),
-ROW(RENDERING,      any_wait,              any_unexpected,   rendering_answer,  busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
-ROW(INTENDING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        keeping_died,   busy_stop,        intending_kept, intending_not_kept),
-ROW(TRAINING,       any_wait,              any_unexpected,   training_answer,   busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
-ROW(GENERATING,     any_wait,              any_unexpected,   generating_answer, busy_refused,    any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
-ROW(SAVING,         any_wait,              any_unexpected,   saving_answer,     saving_refused,  any_unexpected,    any_unexpected,        saving_died,    busy_stop,        any_unexpected, any_unexpected),
-ROW(UPLOADING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  uploading_moved,   uploading_not_moved,   uploading_died, busy_stop,        any_unexpected, any_unexpected),
-ROW(KEEPING,        any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        keeping_died,   busy_stop,        keeping_kept,   keeping_not_kept),
-ROW(RESTORING,      any_wait,              any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        busy_died,      busy_stop,        any_unexpected, any_unexpected),
-ROW(NEEDS_RESTORE,  needs_restore_request, any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore,       any_unexpected, any_unexpected),
-ROW(CLOSING,        closing_request,       any_ignore,       any_ignore,        any_ignore,      any_unexpected,    any_unexpected,        closing_died,   any_ignore,       any_unexpected, any_unexpected),
-ROW(CLOSED,         closed_request,        any_unexpected,   any_unexpected,    any_unexpected,  any_unexpected,    any_unexpected,        any_unexpected, any_ignore,       any_unexpected, any_unexpected),
+/*                  REQUEST                STARTED             ANSWER               REFUSED               MOVED              NOT_MOVED              DIED               STOP              KEPT            NOT_KEPT            TIMER */
+ROW(DOWNLOADING,    any_wait,              any_unexpected,     any_unexpected,      any_unexpected,       downloading_moved, downloading_not_moved, any_unexpected,    downloading_stop, any_unexpected, any_unexpected,     any_unexpected),
+ROW(STARTING,       any_wait,              starting_started,   any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        loading_died,      loading_stop,     any_unexpected, any_unexpected,     any_unexpected),
+ROW(OPENING,        any_wait,              any_unexpected,     opening_answer,      loading_refused,      any_unexpected,    any_unexpected,        loading_died,      loading_stop,     any_unexpected, any_unexpected,     any_unexpected),
+ROW(LOADING,        any_wait,              any_unexpected,     loading_answer,      loading_refused,      any_unexpected,    any_unexpected,        loading_died,      loading_stop,     any_unexpected, any_unexpected,     any_unexpected),
+ROW(READY,          ready_request,         any_unexpected,     any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        ready_died,        ready_stop,       any_unexpected, any_unexpected,     any_unexpected),
+ROW(RENDERING,      any_wait,              any_unexpected,     rendering_answer,    busy_refused,         any_unexpected,    any_unexpected,        busy_died,         busy_stop,        any_unexpected, any_unexpected,     any_unexpected),
+ROW(INTENDING,      any_wait,              any_unexpected,     any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        keeping_died,      busy_stop,        intending_kept, intending_not_kept, any_unexpected),
+ROW(TRAINING,       any_wait,              any_unexpected,     training_answer,     busy_refused,         any_unexpected,    any_unexpected,        busy_died,         busy_stop,        any_unexpected, any_unexpected,     any_unexpected),
+ROW(GENERATING,     any_wait,              any_unexpected,     generating_answer,   busy_refused,         any_unexpected,    any_unexpected,        busy_died,         busy_stop,        any_unexpected, any_unexpected,     any_unexpected),
+ROW(SAVING,         any_wait,              any_unexpected,     saving_answer,       saving_refused,       any_unexpected,    any_unexpected,        saving_died,       busy_stop,        any_unexpected, any_unexpected,     any_unexpected),
+ROW(UPLOADING,      any_wait,              any_unexpected,     any_unexpected,      any_unexpected,       uploading_moved,   uploading_not_moved,   uploading_died,    busy_stop,        any_unexpected, any_unexpected,     any_unexpected),
+ROW(KEEPING,        any_wait,              any_unexpected,     any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        keeping_died,      busy_stop,        keeping_kept,   keeping_not_kept,   any_unexpected),
+ROW(SNAPSHOTTING,   any_wait,              any_unexpected,     snapshotting_answer, snapshotting_refused, any_unexpected,    any_unexpected,        snapshotting_died, busy_stop,        any_unexpected, any_unexpected,     any_unexpected),
+ROW(RESTORING,      any_wait,              any_unexpected,     any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        any_unexpected,    restoring_stop,   any_unexpected, any_unexpected,     restoring_timer),
+ROW(RESTARTING,     any_wait,              restarting_started, any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        restoring_died,    restoring_stop,   any_unexpected, any_unexpected,     any_unexpected),
+ROW(REOPENING,      any_wait,              any_unexpected,     reopening_answer,    restoring_refused,    any_unexpected,    any_unexpected,        restoring_died,    restoring_stop,   any_unexpected, any_unexpected,     any_unexpected),
+ROW(RELOADING,      any_wait,              any_unexpected,     reloading_answer,    restoring_refused,    any_unexpected,    any_unexpected,        restoring_died,    restoring_stop,   any_unexpected, any_unexpected,     any_unexpected),
+ROW(RESENDING,      any_wait,              any_unexpected,     resending_answer,    restoring_refused,    any_unexpected,    any_unexpected,        restoring_died,    restoring_stop,   any_unexpected, any_unexpected,     any_unexpected),
+ROW(REPLAYING,      any_wait,              any_unexpected,     replaying_answer,    restoring_refused,    any_unexpected,    any_unexpected,        restoring_died,    restoring_stop,   any_unexpected, any_unexpected,     any_unexpected),
+ROW(NEEDS_RESTORE,  needs_restore_request, any_unexpected,     any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        any_unexpected,    any_ignore,       any_unexpected, any_unexpected,     any_unexpected),
+ROW(CLOSING,        closing_request,       any_ignore,         any_ignore,          any_ignore,           any_unexpected,    any_unexpected,        closing_died,      any_ignore,       any_unexpected, any_unexpected,     any_unexpected),
+ROW(CLOSED,         closed_request,        any_unexpected,     any_unexpected,      any_unexpected,       any_unexpected,    any_unexpected,        any_unexpected,    any_ignore,       any_unexpected, any_unexpected,     any_unexpected),
 };
 /* clang-format on */
 

@@ -60,7 +60,7 @@ close_begin(struct session *s)
 }
 
 void
-ready_request(struct session *s, struct session_input *in)
+session_begin(struct session *s)
 {
 	static void (*const begin[])(struct session *) = {
 	    [REQUEST_RENDER] = render_begin,
@@ -70,15 +70,21 @@ ready_request(struct session *s, struct session_input *in)
 	    [REQUEST_CLOSE] = close_begin,
 	};
 
+	begin[s->current->kind](s);
+}
+
+void
+ready_request(struct session *s, struct session_input *in)
+{
 	struct session_request *request = session_take(s);
 
 	(void)in;
-	if (session_answer_again(s, request)) {
+	if (session_answer_again(s, request) || session_refuse_quarantined(s, request)) {
 		session_settle(s);
 		return;
 	}
 	s->current = request;
-	begin[s->current->kind](s);
+	session_begin(s);
 }
 
 /* Takes the blob out of an answer: u64 length, JSON, and the rest. fd and the lengths, or -errno.

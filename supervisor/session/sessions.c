@@ -12,6 +12,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/settings/config.h"
+#include "supervisor/offload.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
@@ -215,6 +216,8 @@ sessions_start(struct stepd *s)
 	if (error == 0)
 		error = sort_by_age(all);
 	if (error == 0)
+		anchor_clean(s);
+	if (error == 0)
 		error = start_sweeping(s);
 	return error;
 }
@@ -241,6 +244,7 @@ sessions_free(struct stepd *s)
 {
 	if (s->sessions == NULL)
 		return;
+	offload_finish(); /* snapshots that are being checked still need their sessions */
 	while (s->sessions->first != NULL) {
 		struct session *first = s->sessions->first;
 

@@ -83,6 +83,8 @@
 	    "where a step is before it is answered: on the disk, or with the kernel (lost with the machine)") \
 	X(SECONDS, key_lifetime, "STEPD_KEY_LIFETIME", 1, 31536000, "86400", 0, \
 	    "seconds that the answer to a request with an Idempotency-Key is kept") \
+	X(UINT, snapshot_steps, "STEPD_SNAPSHOT_STEPS", 1, 1000000, "32", 0, \
+	    "steps between recovery snapshots: so many are replayed at most") \
 	/* deadlines */ \
 	X(SECONDS, ready_timeout, "STEPD_READY_TIMEOUT", 1, 3600, "30", 0, \
 	    "seconds for a worker to start") \

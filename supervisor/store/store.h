@@ -21,6 +21,7 @@ struct store;
 	X(META, "meta", "the store's own: \"version\" -> u32")                                     \
 	X(SESSIONS, "sessions", "session id -> struct session_record")                             \
 	X(JOURNAL, "journal", "session id, u64 step big-endian -> struct journal_step")            \
+	X(ANCHORS, "anchors", "session id -> struct anchor")                                       \
 	X(ANSWERS, "answers", "session id, Idempotency-Key -> struct kept_answer")
 
 #define STORE_ENUM(name, ...) STORE_##name,

@@ -116,15 +116,16 @@ def sessions_live():
 
 
 def violation():
-    """A real one, of a worker that entered the real sandbox."""
+    """A real one, of workers that entered the real sandbox: the request that makes it twice is refused."""
     with Trainer("TRAIN:1:violate") as t:
         s = t.opened()
         t.render(s)
         status, body, _ = t.train(s)
-        check(status == 503 and "broke its sandbox" in body["detail"], "503 says it", status, body)
+        check(status == 422 and "twice" in body["detail"], "a request that ends two workers is refused", status, body)
         check(": sandbox (signal 31): a forbidden system call: socket" in t.logged(), "the log names it",
               t.logged()[-500:])
-        check("sandbox" in t.status(s)["reason"], "the reason is kept", t.status(s))
+        check("ended its worker twice (sandbox)" in t.logged(), "the log names the reason", t.logged()[-500:])
+        check(t.status(s)["restarts"] >= 1, "the session came back", t.status(s))
 
 
 def switched_off():

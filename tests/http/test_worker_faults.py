@@ -63,43 +63,121 @@ def call(t, message, session, url):
 
 
 def while_working(message):
+    """The session is brought back, and what was under way is done."""
     with Trainer(**TIMEOUTS) as t:
         for fault in list(ENDS) + list(BAD_ANSWERS[message]):
             # The second message of its kind, so that there is something to lose.
-            t.set_faults("%s:2:%s" % (message, fault))
+            t.set_faults("%s:2:%s" % (message, fault), once=True)
             s = t.opened()
+            t.render(s) if message != "RENDER" else None
             t.train(s) if message != "TRAIN" else None
-            url = t.sign()["put_url"]
-            check(call(t, message, s, url)[0] == 200, "before it", message, fault)
+            first = call(t, message, s, t.sign()["put_url"])
+            check(first[0] == 200, "before it", message, fault)
             step = t.status(s)["step"]
             status, body, headers = call(t, message, s, t.sign()["put_url"])
-            check(status == 503 and "step %d" % step in body["detail"], "503 says the step", message,
-                  fault, status, body)
-            check(headers["stepd-step"] == str(step), "the step is what it was", message, fault)
+            check(status == 200, "answered by the next worker", message, fault, status, body)
+            want = step + (message == "TRAIN")
+            check(headers["stepd-step"] == str(want), "the step", message, fault, headers)
             st = t.status(s)
-            check(st["state"] == "needs_restore" and st["step"] == step, "state", message, fault, st)
-            check(st["reason"], "the reason is told", st)
-            check(not t.active(), "the slot is free", message, fault)
-            check(t.train(s)[0] == 503 and t.render(s)[0] == 503, "afterwards too", message, fault)
+            check(st["state"] == "ready" and st["step"] == want, "state", message, fault, st)
+            check(st["restarts"] == 1 and st["replay_differences"] == 0, "one restart", fault, st)
+            check(t.train(s)[2]["stepd-step"] == str(want + 1), "it goes on", message, fault)
+            t.close(s, "?force=true")
         check(no_worker_left(t), "no worker is left", message)
         check(os.listdir(os.path.join(t.state, "spool")) == [], "no spool file is left", message)
 
 
+def poison():
+    """A request that ends its worker twice is not tried a third time, nor when it is sent again."""
+    with Trainer("TRAIN:3:crash", **TIMEOUTS) as t:
+        s = t.opened()
+        t.train(s)
+        t.train(s)
+        status, body, headers = t.train(s, "datum-poison")
+        check(status == 422 and "twice" in body["detail"], "refused", status, body)
+        check(headers["stepd-step"] == "2", "nothing was done", headers)
+        t.set_faults()
+        restarts = t.status(s)["restarts"]
+        check(t.train(s, "datum-poison")[0] == 422, "and again")
+        check(t.train(s)[2]["stepd-step"] == "3", "others are served")
+        check(t.status(s)["restarts"] <= restarts + 1, "without another worker")
+
+
+def killed_from_outside():
+    """Not the request's doing: it is tried more often, and may be sent again."""
+    with Trainer("TRAIN:2:kill", **TIMEOUTS) as t:
+        s = t.opened()
+        t.train(s)
+        status, body, headers = t.train(s)
+        check(status == 503 and "step 1" in body["detail"], "503 says the step", status, body)
+        check(headers["stepd-step"] == "1", "in the header too", headers)
+        t.set_faults()
+        check(t.train(s)[2]["stepd-step"] == "2", "sent again")
+
+
+def nothing_to_come_back_to():
+    """Workers that do not open again: after some tries the session gives up, and says so."""
+    with Trainer("TRAIN:2:kill", **TIMEOUTS) as t:
+        s = t.opened()
+        t.train(s)
+        t.set_faults("OPEN:1:refuse")
+        os.kill(worker_of(t), 9)
+        status, body, _ = t.train(s)
+        check(status == 503 and "step 1" in body["detail"], "told", status, body)
+        st = t.status(s)
+        check(st["state"] == "needs_restore" and st["reason"], "state", st)
+        check(not t.active(), "the slot is free")
+        check(t.close(s)[0] == 409, "its step is unsaved")
+        check(t.close(s, "?force=true")[0] == 200, "closed")
+
+
+def replay_differs():
+    """A worker that does not do the same again is found out."""
+    with Trainer("TRAIN:3:kill") as t:
+        s = t.opened()
+        t.train(s)
+        t.train(s)
+        t.set_faults("TRAIN:2:wrong")
+        check(t.train(s)[0] == 200, "answered")
+        st = t.status(s)
+        check(st["replay_differences"] == 1, "told", st)
+        check("step 2 replayed differs" in t.logged(), "and logged")
+
+
+def snapshots():
+    """The journal to replay stays short, and what is behind the snapshot is not needed."""
+    with Trainer(STEPD_SNAPSHOT_STEPS="4") as t:
+        s = t.opened()
+        for _ in range(9):
+            t.train(s)
+        until = time.monotonic() + 5
+        while t.status(s)["replay_steps"] > 4 and time.monotonic() < until:
+            time.sleep(0.02)
+        st = t.status(s)
+        check(st["replay_steps"] <= 4, "replay is bounded", st)
+        check(len(os.listdir(os.path.join(t.state, "spool"))) == 1, "one snapshot")
+        os.kill(worker_of(t), 9)
+        check(t.train(s)[2]["stepd-step"] == "10", "from the snapshot on")
+        check(t.status(s)["replay_differences"] == 0, "the same")
+        t.close(s, "?force=true")
+        check(os.listdir(os.path.join(t.state, "spool")) == [], "closed: no snapshot")
+
+
 def answers_before_death():
     """What was done counts, although the worker is gone by the time it is read."""
-    with Trainer("TRAIN:2:last") as t:
+    with Trainer() as t:
+        t.set_faults("TRAIN:2:last", once=True)
         s = t.opened()
         t.train(s)
         status, body, headers = t.train(s)
         check(status == 200 and headers["stepd-step"] == "2", "the step counts", status, body)
-        check(t.train(s)[0] == 503, "then it is gone")
-        check(t.status(s)["step"] == 2, "at its last step")
+        check(t.train(s)[2]["stepd-step"] == "3", "the next one too")
 
 
 def one_that_reads_nothing():
     """Stopped or killed before it took its request: told as what it was, not as a bad message."""
     with Trainer(**TIMEOUTS) as t:
-        for number, reason in ((signal.SIGSTOP, "did not answer in time"), (signal.SIGKILL, "killed from outside")):
+        for number, end in ((signal.SIGSTOP, "hang"), (signal.SIGKILL, "killed")):
             s = t.opened()
             with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
                 worker = int(f.read().split()[0])
@@ -108,33 +186,54 @@ def one_that_reads_nothing():
             time.sleep(0.3)
             os.kill(worker, number)
             status, body, _ = step()
-            check(status == 503 and reason in body["detail"], "it read nothing", number, status, body)
-            check(reason in t.status(s)["reason"], "reason", number, t.status(s))
+            check(status == 200, "the next one did it", number, status, body)
+            check("worker %d: %s (" % (worker, end) in t.logged(), "told in the log", number)
+            check(t.status(s)["restarts"] == 1, "one restart", number, t.status(s))
+            t.close(s, "?force=true")
 
 
 def those_who_wait():
-    with Trainer("TRAIN:1:slow", "TRAIN:2:kill") as t:
+    with Trainer() as t:
+        t.set_faults("TRAIN:1:slow", "TRAIN:2:kill", once=True)
         s = t.opened()
         waits = []
         for _ in range(4):
             waits.append(background(t.train, s))
             time.sleep(0.1)
         answers = [wait() for wait in waits]
-        check([a[0] for a in answers] == [200, 503, 503, 503], "each is answered", answers)
+        check([a[2]["stepd-step"] for a in answers] == ["1", "2", "3", "4"], "in order", answers)
+
+
+def worker_of(t):
+    children = open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)).read().split()
+    check(len(children) == 1, "one worker", children)
+    return int(children[0])
 
 
 def idle_worker_dies():
     with Trainer() as t:
         s = t.opened()
-        children = open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)).read().split()
-        check(len(children) == 1, "one worker", children)
-        os.kill(int(children[0]), 9)
+        t.render(s)
+        t.train(s)
+        os.kill(worker_of(t), 9)
         until = time.monotonic() + 5
-        while t.active() and time.monotonic() < until:
+        while t.status(s)["restarts"] == 0 and time.monotonic() < until:
             time.sleep(0.02)
         st = t.status(s)
-        check(st["state"] == "needs_restore" and "killed" in st["reason"], "noticed", st)
-        check(t.train(s)[0] == 503, "and told")
+        check(st["state"] == "ready" and st["restarts"] == 1, "brought back by itself", st)
+        check(t.train(s)[2]["stepd-step"] == "2", "and goes on")
+
+
+def stops_while_restoring():
+    """A stop does not wait for workers that do not come."""
+    t = Trainer("TRAIN:1:kill", STEPD_STOP_TIMEOUT="20")
+    s = t.opened()
+    t.set_faults("OPEN:1:hang")
+    step = background(t.train, s)
+    time.sleep(0.7)
+    check(t.status(s)["state"] == "restoring", "told", t.status(s))
+    check(t.stop() == 0, "stops")
+    check(step()[0] == 503, "and tells who waits")
 
 
 def daemon_dies():
@@ -180,6 +279,12 @@ def refused_and_alive():
 while_opening()
 for name in ("RENDER", "TRAIN", "SAVE", "GENERATE"):
     while_working(name)
+poison()
+killed_from_outside()
+nothing_to_come_back_to()
+replay_differs()
+snapshots()
+stops_while_restoring()
 answers_before_death()
 one_that_reads_nothing()
 those_who_wait()

@@ -28,10 +28,16 @@ class Trainer(Stepd):
                     "STEPD_MODEL_DIR": os.path.join(self.folder, "models"), **settings}
         super().__init__(state=os.path.join(self.folder, "state"), **settings)
 
-    def set_faults(self, *faults):
-        """For the workers to come."""
+    def set_faults(self, *faults, once=False):
+        """For the workers to come; once: for the next one alone."""
+        done = self.worker + ".once"
+        if os.path.isdir(done):
+            os.rmdir(done)
         with open(self.worker, "w") as f:
-            f.write('#!/bin/sh\nexec "%s" %s "$@"\n' % (FAULT_WORKER, " ".join(faults)))
+            f.write("#!/bin/sh\n")
+            if once:
+                f.write('mkdir "%s" 2>/dev/null || exec "%s" "$@"\n' % (done, FAULT_WORKER))
+            f.write('exec "%s" %s "$@"\n' % (FAULT_WORKER, " ".join(faults)))
         os.chmod(self.worker, stat.S_IRWXU)
 
     def end(self, how):

@@ -4,6 +4,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "supervisor/session/anchor.h"
 #include "supervisor/session/journal.h"
 #include "supervisor/session/kept_answer.h"
 #include "tests/unit/test.h"
@@ -92,6 +93,24 @@ TEST(an_answer_comes_back)
 	CHECK(kept_answer_get(&back, packed, (size_t)len) == -EPROTO);
 }
 
+TEST(an_anchor_comes_back)
+{
+	struct anchor anchor = {.fd = 3, .step = 1ull << 33, .kind = 1, .named = true}, back;
+	uint8_t packed[ANCHOR_RECORD_MAX + 1];
+	long len;
+
+	memset(anchor.sha256, 'a', 64);
+	len = anchor_put(&anchor, packed);
+	CHECK(len > 0);
+	CHECK(anchor_get(&back, packed, (size_t)len) == 0);
+	CHECK(back.fd == -1 && back.step == 1ull << 33 && back.kind == 1 && !back.named);
+	CHECK(strcmp(back.sha256, anchor.sha256) == 0);
+	for (long i = 0; i < len; i++)
+		CHECK_MSG(anchor_get(&back, packed, (size_t)i) == -EBADMSG, "%ld", i);
+	packed[0] = ANCHOR_VERSION + 1;
+	CHECK(anchor_get(&back, packed, (size_t)len) == -EPROTO);
+}
+
 TEST(keys_of_answers_are_the_sessions_own)
 {
 	uint8_t key[KEPT_KEY_MAX];
@@ -104,4 +123,5 @@ TEST(keys_of_answers_are_the_sessions_own)
 }
 
 TEST_MAIN(TEST_CASE(keys_go_by_session_and_step), TEST_CASE(a_step_comes_back_bit_for_bit),
-    TEST_CASE(an_answer_comes_back), TEST_CASE(keys_of_answers_are_the_sessions_own))
+    TEST_CASE(an_answer_comes_back), TEST_CASE(an_anchor_comes_back),
+    TEST_CASE(keys_of_answers_are_the_sessions_own))

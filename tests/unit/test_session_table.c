@@ -31,7 +31,7 @@ TEST(death_is_expected_wherever_a_worker_is)
 {
 	for (int state = 0; state < SESSION_STATES; state++) {
 		bool without = state == SESSION_DOWNLOADING || state == SESSION_NEEDS_RESTORE ||
-			       state == SESSION_CLOSED;
+			       state == SESSION_CLOSED || state == SESSION_RESTORING;
 
 		CHECK_MSG((session_table_cell((enum session_state)state, EV_DIED) ==
 			      any_unexpected) == without,
@@ -44,7 +44,8 @@ TEST(answers_are_expected_only_when_asked)
 {
 	static const enum session_state asked[] = {SESSION_OPENING, SESSION_LOADING,
 	    SESSION_RENDERING, SESSION_TRAINING, SESSION_GENERATING, SESSION_SAVING,
-	    SESSION_CLOSING};
+	    SESSION_CLOSING, SESSION_SNAPSHOTTING, SESSION_REOPENING, SESSION_RELOADING,
+	    SESSION_RESENDING, SESSION_REPLAYING};
 
 	for (int state = 0; state < SESSION_STATES; state++) {
 		bool expected = false;

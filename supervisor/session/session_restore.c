@@ -1,0 +1,262 @@
+/* Bringing a session back after its worker died: another worker, the anchor, the datums, and the
+   steps since then from the journal, each compared with what it was. The request under way waits,
+   and is then done as if nothing had been. */
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/blob.h"
+#include "ipc/log.h"
+#include "supervisor/session/journal.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/stepd.h"
+#include "supervisor/store/spool.h"
+#include "supervisor/store/store.h"
+
+enum { TRIES_MAX = 10, FIRST_WAIT_MS = 100, LONGEST_WAIT_MS = 5000 };
+
+/* It cannot be brought back by trying again: the request under way is told, then those in line. */
+static void
+give_up(struct session *s)
+{
+	if (s->current != NULL)
+		session_reply_detail(s, 503, session_lost_sentence(s));
+	s->restore.failed = true;
+	if (s->child == NULL) {
+		session_lose_worker(s);
+		return;
+	}
+	s->state = SESSION_CLOSING;
+	child_end(s->child);
+}
+
+static void
+on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct session_input none = {0};
+
+	(void)fd;
+	(void)what;
+	session_event(arg, EV_TIMER, &none);
+}
+
+void
+session_recover(struct session *s)
+{
+	struct session_restore *r = &s->restore;
+	unsigned wait = r->tries == 0 ? 0 : FIRST_WAIT_MS << (r->tries - 1);
+	struct timeval tv;
+
+	if (wait > LONGEST_WAIT_MS)
+		wait = LONGEST_WAIT_MS;
+	tv = (struct timeval){wait / 1000, (wait % 1000) * 1000};
+	if (r->timer == NULL)
+		r->timer = evtimer_new(s->stepd->base, on_timer, s);
+	s->state = SESSION_RESTORING;
+	if (r->tries++ >= TRIES_MAX || r->timer == NULL || evtimer_add(r->timer, &tv) != 0) {
+		log_error("session %s: it is not tried again", s->record.id);
+		give_up(s);
+	}
+}
+
+void
+restoring_timer(struct session *s, struct session_input *in)
+{
+	(void)in;
+	if (session_start_worker(s) == 0)
+		s->state = SESSION_RESTARTING;
+	else
+		session_recover(s);
+}
+
+/* In the number format that it had: "auto" might choose another this time. */
+void
+restarting_started(struct session *s, struct session_input *in)
+{
+	(void)in;
+	s->state = SESSION_REOPENING;
+	session_send_open(s, s->record.compute);
+}
+
+static void
+restored(struct session *s)
+{
+	log_info("session %s: brought back to step %llu, %llu of them from the journal",
+	    s->record.id, (unsigned long long)s->record.step,
+	    (unsigned long long)(s->record.step - s->anchor.step));
+	s->restarts++;
+	s->record.reason[0] = '\0';
+	session_go_on(s);
+}
+
+/* The next step of the journal, or the end. */
+static void
+replay(struct session *s)
+{
+	struct session_restore *r = &s->restore;
+	uint8_t key[JOURNAL_KEY_SIZE], storage[64];
+	struct journal_step step;
+	struct wire_put w;
+	void *data;
+	size_t len;
+	int error, fd;
+
+	if (r->step == s->record.step) {
+		restored(s);
+		return;
+	}
+	journal_key(key, s->record.id, r->step + 1);
+	error = store_get(s->stepd->store, STORE_JOURNAL, key, sizeof(key), &data, &len);
+	if (error == 0)
+		error = journal_step_get(&step, data, len);
+	if (error == 0 && step.stage != JOURNAL_DONE)
+		error = -EBADMSG;
+	fd = error == 0 ? blob_from("datum-ids", step.ids, step.ids_len) : error;
+	if (fd < 0) {
+		log_error("session %s: step %llu of the journal: %s", s->record.id,
+		    (unsigned long long)r->step + 1, strerror(-fd));
+		free(data);
+		give_up(s);
+		return;
+	}
+	r->loss = step.loss;
+	r->gradient_norm = step.gradient_norm;
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_train(&w, &(struct message_train){step.learning_rate, r->step});
+	free(data);
+	s->state = SESSION_REPLAYING;
+	session_ask(s, MSG_TRAIN, storage, w.len, fd, s->stepd->config->train_timeout);
+	close(fd);
+}
+
+/* The next part of the datums, or on to the journal. */
+static void
+resend(struct session *s)
+{
+	struct session_restore *r = &s->restore;
+	int fd;
+
+	if (r->part == s->datums.count) {
+		replay(s);
+		return;
+	}
+	fd = datum_log_part(&s->datums, r->part);
+	if (fd < 0) {
+		log_error("session %s: its datums: %s", s->record.id, strerror(-fd));
+		give_up(s);
+		return;
+	}
+	s->state = SESSION_RESENDING;
+	session_ask(s, MSG_DATUMS, NULL, 0, fd, s->stepd->config->load_timeout);
+	close(fd);
+}
+
+void
+reopening_answer(struct session *s, struct session_input *in)
+{
+	struct message_opened answer;
+	uint8_t storage[16];
+	struct wire_put w;
+	int fd;
+
+	if (in->answer->type != MSG_OPENED || message_get_opened(&in->answer->body, &answer) != 0) {
+		in->error = -EBADMSG;
+		return;
+	}
+	s->restore.part = 0;
+	s->restore.step = 0;
+	if (s->anchor.fd < 0) {
+		resend(s);
+		return;
+	}
+	fd = spool_read_only(s->anchor.fd);
+	if (fd < 0) {
+		log_error("session %s: its snapshot: %s", s->record.id, strerror(-fd));
+		give_up(s);
+		return;
+	}
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_artifact(&w, &(struct message_artifact){s->anchor.kind});
+	s->state = SESSION_RELOADING;
+	session_ask(s, MSG_LOAD, storage, w.len, fd, s->stepd->config->load_timeout);
+	close(fd);
+}
+
+void
+reloading_answer(struct session *s, struct session_input *in)
+{
+	struct message_loaded answer;
+
+	if (in->answer->type != MSG_LOADED || message_get_loaded(&in->answer->body, &answer) != 0 ||
+	    answer.step != s->anchor.step) {
+		in->error = -EBADMSG;
+		return;
+	}
+	s->restore.step = answer.step;
+	resend(s);
+}
+
+void
+resending_answer(struct session *s, struct session_input *in)
+{
+	if (in->answer->type != MSG_DATUMS_KEPT || wire_get_end(&in->answer->body) != 0) {
+		in->error = -EBADMSG;
+		return;
+	}
+	s->restore.part++;
+	resend(s);
+}
+
+void
+replaying_answer(struct session *s, struct session_input *in)
+{
+	struct session_restore *r = &s->restore;
+	struct message_trained t;
+
+	if (in->answer->type != MSG_TRAINED || message_get_trained(&in->answer->body, &t) != 0 ||
+	    t.step != r->step + 1) {
+		in->error = -EBADMSG;
+		return;
+	}
+	/* The very bits: a session that is brought back has to be the same one. */
+	if (memcmp(&t.loss, &r->loss, sizeof(t.loss)) != 0 ||
+	    memcmp(&t.gradient_norm, &r->gradient_norm, sizeof(t.gradient_norm)) != 0) {
+		s->replay_differences++;
+		log_error("session %s: step %llu replayed differs: loss %.17g was %.17g, gradient "
+			  "norm %.17g was %.17g",
+		    s->record.id, (unsigned long long)t.step, t.loss, r->loss, t.gradient_norm,
+		    r->gradient_norm);
+	}
+	r->step = t.step;
+	replay(s);
+}
+
+void
+restoring_refused(struct session *s, struct session_input *in)
+{
+	log_error("session %s: the worker refuses to bring it back: %s", s->record.id,
+	    in->failed->detail);
+	give_up(s);
+}
+
+void
+restoring_died(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_recover(s);
+}
+
+void
+restoring_stop(struct session *s, struct session_input *in)
+{
+	(void)in;
+	s->stopping = true;
+	if (s->restore.timer != NULL)
+		evtimer_del(s->restore.timer);
+	give_up(s);
+}

@@ -1,0 +1,87 @@
+/* Recovery snapshots: now and then the worker writes its state to the spool, so that the journal to
+   replay stays short. What fails here is told in the log only: the journal is still whole. */
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/log.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/settings/config.h"
+#include "supervisor/stepd.h"
+#include "supervisor/store/spool.h"
+
+bool
+snapshot_is_due(const struct session *s)
+{
+	const struct anchor *a = &s->anchor;
+
+	return !a->busy && s->record.step >= a->next_step &&
+	       s->record.step - a->step >= s->stepd->config->snapshot_steps;
+}
+
+static void
+end(struct session *s)
+{
+	if (s->spool >= 0)
+		close(s->spool);
+	s->spool = -1;
+}
+
+static void
+fail(struct session *s, const char *why)
+{
+	log_warning("session %s: no recovery snapshot at step %llu: %s", s->record.id,
+	    (unsigned long long)s->record.step, why);
+	s->anchor.next_step = s->record.step + s->stepd->config->snapshot_steps;
+	end(s);
+	session_settle(s);
+}
+
+void
+snapshot_begin(struct session *s)
+{
+	uint8_t storage[16];
+	struct wire_put w;
+
+	s->spool = spool_new(s->stepd->sessions->spool);
+	if (s->spool < 0) {
+		fail(s, strerror(-s->spool));
+		return;
+	}
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_artifact(&w, &(struct message_artifact){ARTIFACT_STATE});
+	s->state = SESSION_SNAPSHOTTING;
+	session_ask(s, MSG_SAVE, storage, w.len, s->spool, s->stepd->config->save_timeout);
+}
+
+void
+snapshotting_answer(struct session *s, struct session_input *in)
+{
+	struct message_saved saved;
+	int fd = s->spool;
+
+	if (in->answer->type != MSG_SAVED || message_get_saved(&in->answer->body, &saved) != 0 ||
+	    saved.step != s->record.step || strlen(saved.sha256) != 64 ||
+	    spool_size(fd) != (int64_t)saved.size_bytes) {
+		in->error = -EBADMSG;
+		return;
+	}
+	s->spool = -1;
+	anchor_begin(s, fd, saved.step, ARTIFACT_STATE, saved.sha256);
+	session_settle(s);
+}
+
+void
+snapshotting_refused(struct session *s, struct session_input *in)
+{
+	fail(s, in->failed->detail);
+}
+
+void
+snapshotting_died(struct session *s, struct session_input *in)
+{
+	(void)in;
+	end(s);
+	session_recover(s);
+}
