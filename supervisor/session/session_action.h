@@ -55,6 +55,9 @@ void session_settle(struct session *s);
 void session_go_on(struct session *s);
 /* Without a worker: what waits is answered, the slot is free. */
 void session_lose_worker(struct session *s);
+/* There is no worker to serve what is under way and what waits: 503, or closed where that is asked.
+   Whether it is closed now. */
+bool session_answer_without_worker(struct session *s);
 /* Ends a worker that is ahead of what the store holds; nothing is under way. */
 void session_undo(struct session *s);
 /* Ends the worker of a session whose opening failed; `refusal` is the answer once it is gone. */

@@ -159,13 +159,14 @@ close_for_good(struct session *s)
 	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);
 }
 
-void
-needs_restore_request(struct session *s, struct session_input *in)
+bool
+session_answer_without_worker(struct session *s)
 {
 	struct session_request *request;
 	bool closed = false;
 
-	(void)in;
+	if (s->current != NULL)
+		session_reply_detail(s, 503, session_lost_sentence(s));
 	while (!closed && (request = session_take(s)) != NULL) {
 		if (request->kind != REQUEST_CLOSE) {
 			session_refuse(s, request, 503, session_lost_sentence(s));
@@ -180,7 +181,16 @@ needs_restore_request(struct session *s, struct session_input *in)
 			closed = true;
 		}
 	}
-	answer_closed(s);
+	if (closed)
+		answer_closed(s);
+	return closed;
+}
+
+void
+needs_restore_request(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_answer_without_worker(s);
 }
 
 /* Its worker is going: answered when it has gone. */

@@ -93,12 +93,14 @@ const char *
 session_lost_sentence(const struct session *s)
 {
 	static char sentence[256];
+	bool tried = s->state == SESSION_RESTORING;
 
 	snprintf(sentence, sizeof(sentence),
-	    "the session has no worker (%s%s); it was at step %llu, saved at step %llu: open a new "
-	    "session from a saved state",
+	    "the session has no worker (%s%s); it was at step %llu, saved at step %llu: %s",
 	    s->record.reason[0] != '\0' ? "the worker " : "stepd was started again",
 	    s->record.reason, (unsigned long long)s->record.step,
-	    (unsigned long long)s->record.saved_step);
+	    (unsigned long long)s->record.saved_step,
+	    tried ? "another one is tried; send the request again later"
+		  : "open a new session from a saved state");
 	return sentence;
 }

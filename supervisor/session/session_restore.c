@@ -18,7 +18,8 @@
 #include "supervisor/store/spool.h"
 #include "supervisor/store/store.h"
 
-enum { TRIES_MAX = 10, FIRST_WAIT_MS = 100, LONGEST_WAIT_MS = 5000 };
+/* TRIES_TOLD: workers that failed in a row before those who wait are told. */
+enum { TRIES_TOLD = 10, FIRST_WAIT_MS = 100, LONGEST_WAIT_MS = 10000 };
 
 /* It cannot be brought back by trying again: the request under way is told, then those in line. */
 static void
@@ -45,21 +46,33 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	session_event(arg, EV_TIMER, &none);
 }
 
+/* What ends workers from outside (the machine has no memory, somebody kills) may pass: it is tried
+   for as long as the session is wanted, and nobody waits for it longer than for a few workers. */
 void
 session_recover(struct session *s)
 {
 	struct session_restore *r = &s->restore;
-	unsigned wait = r->tries == 0 ? 0 : FIRST_WAIT_MS << (r->tries - 1);
+	unsigned wait = LONGEST_WAIT_MS;
 	struct timeval tv;
 
+	s->state = SESSION_RESTORING;
+	if (r->tries >= TRIES_TOLD) {
+		log_error("session %s: %u workers in a row did not bring it back; the next try is "
+			  "in %u s",
+		    s->record.id, r->tries, LONGEST_WAIT_MS / 1000);
+		if (session_answer_without_worker(s))
+			return;
+	} else {
+		wait = r->tries == 0 ? 0 : FIRST_WAIT_MS << (r->tries - 1);
+	}
 	if (wait > LONGEST_WAIT_MS)
 		wait = LONGEST_WAIT_MS;
 	tv = (struct timeval){wait / 1000, (wait % 1000) * 1000};
+	r->tries++;
 	if (r->timer == NULL)
 		r->timer = evtimer_new(s->stepd->base, on_timer, s);
-	s->state = SESSION_RESTORING;
-	if (r->tries++ >= TRIES_MAX || r->timer == NULL || evtimer_add(r->timer, &tv) != 0) {
-		log_error("session %s: it is not tried again", s->record.id);
+	if (r->timer == NULL || evtimer_add(r->timer, &tv) != 0) {
+		log_error("session %s: no memory left to bring it back", s->record.id);
 		give_up(s);
 	}
 }
