@@ -53,5 +53,5 @@ kept_answer_get(struct kept_answer *answer, const void *data, size_t len)
 	answer->step = wire_get_u64(&r);
 	answer->at = wire_get_i64(&r);
 	answer->json = wire_get_bytes(&r, &answer->json_len);
-	return wire_get_end(&r);
+	return answer->json_len > KEPT_JSON_MAX ? -EBADMSG : wire_get_end(&r);
 }

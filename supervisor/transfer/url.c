@@ -310,10 +310,17 @@ normalize(struct url *out, struct span s)
 	return !b.full;
 }
 
+static bool
+is_object(struct span s)
+{
+	static const char objects[] = "/v1/objects/";
+
+	return span_len(s) >= sizeof(objects) && memcmp(s.at, objects, sizeof(objects) - 1) == 0;
+}
+
 enum url_fault
 url_parse(struct url *out, const char *text, size_t len)
 {
-	static const char objects[] = "/v1/objects/";
 	struct span s = {text, text + len}, scheme;
 	bool https;
 
@@ -330,11 +337,16 @@ url_parse(struct url *out, const char *text, size_t len)
 	if (!take_authority(out, &s, https ? 443 : 80))
 		return URL_PARSING;
 	out->plain = !https;
-	if (!https &&
-	    !(span_len(s) > strlen(objects) && memcmp(s.at, objects, strlen(objects)) == 0))
+	if (!https && !is_object(s))
 		return URL_NOT_HTTPS;
 	for (const char *c = s.at; c < s.end && *c != '?' && *c != '#'; c++)
 		if (*c == '\\')
 			return URL_PARSING;
-	return normalize(out, s) ? URL_OK : URL_TOO_LONG;
+	if (!normalize(out, s))
+		return URL_TOO_LONG;
+	/* Dot segments may have led elsewhere. */
+	s.at = out->text + strlen("http://");
+	s.at += strcspn(s.at, "/");
+	s.end = s.at + strlen(s.at);
+	return https || is_object(s) ? URL_OK : URL_NOT_HTTPS;
 }

@@ -91,6 +91,14 @@ TEST(an_answer_comes_back)
 		CHECK_MSG(kept_answer_get(&back, packed, (size_t)i) == -EBADMSG, "%ld", i);
 	packed[0] = KEPT_VERSION + 1;
 	CHECK(kept_answer_get(&back, packed, (size_t)len) == -EPROTO);
+	/* Longer than any that is kept. */
+	answer.json = "j";
+	answer.json_len = 1;
+	len = kept_answer_put(&answer, packed);
+	packed[len - 5] = (KEPT_JSON_MAX + 1) & 0xff;
+	packed[len - 4] = (KEPT_JSON_MAX + 1) >> 8;
+	memset(packed + len - 1, 'j', sizeof(packed) - (size_t)len);
+	CHECK(kept_answer_get(&back, packed, (size_t)len + KEPT_JSON_MAX) == -EBADMSG);
 }
 
 TEST(an_anchor_comes_back)

@@ -116,6 +116,10 @@ TEST(plain)
 	CHECK_STR(url.host, "127.0.0.1");
 	CHECK(url.port == 8321 && url.is_ipv4 && !url.is_ipv6);
 	CHECK(url_parse(&url, "https://h/v1/objects/0123", 25) == URL_OK && !url.plain);
+	/* What it is when its dots are followed counts. */
+	CHECK(url_parse(&url, "http://h/v1/objects/..?", 23) == URL_NOT_HTTPS);
+	CHECK(url_parse(&url, "http://h/v1/objects/#x", 22) == URL_NOT_HTTPS);
+	CHECK(url_parse(&url, "http://h/v1/objects/../objects/1", 32) == URL_OK);
 }
 
 TEST_MAIN(TEST_CASE(normalized), TEST_CASE(refused), TEST_CASE(lengths), TEST_CASE(plain))

@@ -1,0 +1,83 @@
+/*
+ * A first byte that chooses, and any bytes as what the store keeps: refused, or packed again into
+ * the very same bytes. The store is our own, but its disk may not be.
+ */
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "supervisor/session/journal.h"
+#include "supervisor/session/kept_answer.h"
+#include "supervisor/session/session_record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void
+refused(int error, const uint8_t *data, size_t size, uint8_t version)
+{
+	if (error != (size > 0 && data[0] > version ? -EPROTO : -EBADMSG))
+		abort();
+}
+
+static void
+same_bytes(const void *packed, long len, const uint8_t *data, size_t size)
+{
+	if (len != (long)size || memcmp(packed, data, size) != 0)
+		abort();
+}
+
+static void
+check_step(const uint8_t *data, size_t size)
+{
+	struct journal_step step;
+	int error = journal_step_get(&step, data, size);
+	size_t room;
+	void *packed;
+
+	if (error != 0) {
+		refused(error, data, size, JOURNAL_VERSION);
+		return;
+	}
+	room = step.ids_len + JOURNAL_STEP_MAX;
+	packed = malloc(room);
+	same_bytes(packed, journal_step_put(&step, packed, room), data, size);
+	free(packed);
+}
+
+static void
+check_answer(const uint8_t *data, size_t size)
+{
+	uint8_t packed[KEPT_ANSWER_MAX];
+	struct kept_answer answer;
+	int error = kept_answer_get(&answer, data, size);
+
+	if (error != 0)
+		refused(error, data, size, KEPT_VERSION);
+	else
+		same_bytes(packed, kept_answer_put(&answer, packed), data, size);
+}
+
+static void
+check_session(const uint8_t *data, size_t size)
+{
+	uint8_t packed[SESSION_RECORD_MAX];
+	struct session_record record;
+	int error = session_record_get(&record, data, size);
+
+	if (error != 0)
+		refused(error, data, size, SESSION_RECORD_VERSION);
+	else
+		same_bytes(packed, session_record_put(&record, packed), data, size);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static void (*const checks[])(const uint8_t *, size_t) = {
+	    check_step, check_answer, check_session};
+
+	if (size > 0)
+		checks[data[0] % (sizeof(checks) / sizeof(*checks))](data + 1, size - 1);
+	return 0;
+}
