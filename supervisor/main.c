@@ -14,6 +14,7 @@
 #include "ipc/log.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/objects.h"
+#include "supervisor/credentials.h"
 #include "supervisor/serve.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
@@ -110,12 +111,24 @@ on_signal(evutil_socket_t number, short what, void *arg)
 	check_stopped(s);
 }
 
+/* Not a stop: whoever rotates a token or a certificate says so by SIGHUP. */
+static void
+on_hangup(evutil_socket_t number, short what, void *arg)
+{
+	struct stepd *s = arg;
+
+	(void)number;
+	(void)what;
+	if (!s->stopping && s->http != NULL)
+		credentials_reload(s);
+}
+
 /* Starts every part and runs the loop until it is told to stop. */
 static int
 run_parts(struct stepd *s)
 {
-	static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
-	struct event signals[sizeof(numbers) / sizeof(numbers[0])];
+	static const int numbers[] = {SIGTERM, SIGINT};
+	struct event signals[sizeof(numbers) / sizeof(numbers[0])], hangup;
 	size_t started = 0;
 	int rc = 0;
 
@@ -124,6 +137,9 @@ run_parts(struct stepd *s)
 		if (event_add(&signals[i], NULL) != 0)
 			return -ENOMEM;
 	}
+	evsignal_assign(&hangup, s->base, SIGHUP, on_hangup, s);
+	if (event_add(&hangup, NULL) != 0)
+		return -ENOMEM;
 	while (rc == 0 && started < PART_COUNT) {
 		rc = parts[started].start(s);
 		if (rc != 0)
@@ -138,6 +154,7 @@ run_parts(struct stepd *s)
 		parts[started].free(s);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		event_del(&signals[i]);
+	event_del(&hangup);
 	return rc;
 }
 

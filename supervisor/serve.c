@@ -9,22 +9,15 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/credentials.h"
 #include "supervisor/http/address.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/http/http_server.h"
 #include "supervisor/api/routes.h"
-#include "supervisor/http/selfsign.h"
 #include "supervisor/state.h"
 #include "supervisor/stepd.h"
-#include "supervisor/http/tls.h"
 
 enum { OTHER_DESCRIPTORS = 128 }; /* store, workers, transfers, bodies */
-
-static bool
-is_automatic(const struct config *c)
-{
-	return c->tls_cert != NULL && strcmp(c->tls_cert, "auto") == 0;
-}
 
 static int
 check_listen(const struct config *c, char reason[512])
@@ -52,19 +45,10 @@ check_listen(const struct config *c, char reason[512])
 int
 serve_check(const struct config *c, char reason[512])
 {
-	struct ssl_ctx_st *tls = NULL;
 	struct stat st;
-	char why[256];
 
-	if (check_listen(c, reason) != 0)
+	if (check_listen(c, reason) != 0 || credentials_check(c, reason) != 0)
 		return -EINVAL;
-	if (c->tls_cert != NULL && !is_automatic(c)) {
-		if (tls_open(&tls, c->tls_cert, c->tls_key, why) != 0) {
-			snprintf(reason, 512, "%s", why);
-			return -EINVAL;
-		}
-		tls_close(tls);
-	}
 	if (c->model_dir != NULL && (stat(c->model_dir, &st) != 0 || !S_ISDIR(st.st_mode))) {
 		snprintf(reason, 512, "STEPD_MODEL_DIR is not a folder: %.400s", c->model_dir);
 		return -EINVAL;
@@ -97,30 +81,6 @@ allowed_connections(const struct config *c)
 	return (unsigned)most;
 }
 
-static int
-open_tls(struct stepd *s)
-{
-	const struct config *c = s->config;
-	char reason[256], cert[4200], key[4200];
-	int rc;
-
-	if (c->tls_cert == NULL)
-		return 0;
-	if (!is_automatic(c)) {
-		rc = tls_open(&s->tls, c->tls_cert, c->tls_key, reason);
-	} else {
-		rc = selfsign_prepare(s->state_fd);
-		snprintf(reason, sizeof(reason), "self-signed certificate: %s", strerror(-rc));
-		snprintf(cert, sizeof(cert), "%s/%s", c->state_dir, SELFSIGN_CERT);
-		snprintf(key, sizeof(key), "%s/%s", c->state_dir, SELFSIGN_KEY);
-		if (rc == 0)
-			rc = tls_open(&s->tls, cert, key, reason);
-	}
-	if (rc != 0)
-		log_error("%s", reason);
-	return rc;
-}
-
 int
 serve_start(struct stepd *s)
 {
@@ -135,7 +95,7 @@ serve_start(struct stepd *s)
 	    .body_memory = c->body_memory,
 	};
 	char url[128];
-	int rc = open_tls(s);
+	int rc = credentials_open(s);
 
 	if (rc != 0)
 		return rc;
@@ -170,6 +130,5 @@ serve_free(struct stepd *s)
 		unlinkat(s->state_fd, "address", 0);
 	http_server_free(s->http);
 	s->http = NULL;
-	tls_close(s->tls);
-	s->tls = NULL;
+	credentials_close(s);
 }

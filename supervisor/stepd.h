@@ -22,9 +22,12 @@ struct stepd {
 	struct {
 		bool cuda_available, cuda_verified, active_session;
 	} health;
+	/* credentials.h */
 	struct ssl_ctx_st *tls; /* NULL: plain HTTP */
-	bool stopping;		/* no new work is taken */
-	double stop_deadline;	/* monotonic seconds */
+	struct tokens *tokens;
+	struct backoff *backoff;
+	bool stopping;	      /* no new work is taken */
+	double stop_deadline; /* monotonic seconds */
 };
 
 /* A part of the program. start: 0 or -errno after a line in the log. stop: begins to stop when

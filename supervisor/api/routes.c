@@ -5,8 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <time.h>
 
+#include "ipc/log.h"
 #include "supervisor/http/auth.h"
+#include "supervisor/http/backoff.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/http/http_server.h"
 #include "supervisor/store/objects.h"
@@ -28,7 +31,11 @@ static const struct route routes[] = {
     {"DELETE", "/v1/objects/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_object_delete},
 };
 
-enum { ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]), BODY_NONE_MAX = 64 * 1024 };
+enum {
+	ROUTE_COUNT = sizeof(routes) / sizeof(routes[0]),
+	BODY_NONE_MAX = 64 * 1024,
+	LOG_PAUSE_MS = 60000
+};
 
 int
 route_match(const char *pattern, const char *path, char **param)
@@ -105,19 +112,52 @@ find(struct http_request *r, char **param)
 	return NULL;
 }
 
+static uint64_t
+monotonic_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A wrong token is told so late: the more there were from its address, the later. Not sooner with
+   another status: whoever waits is told what the contract says, and who shares an address with a
+   guesser is never asked to come back, for a right token passes at once, always. */
+static void
+refuse_token(struct stepd *s, struct http_request *r)
+{
+	static const char sentence[] = "invalid trainer authorization";
+	static uint64_t told = 0; /* at most a line a minute, whoever knocks */
+	uint64_t now = monotonic_ms();
+	bool news;
+	unsigned wait = backoff_wrong(s->backoff, http_origin(r), now, &news);
+
+	if (news && (told == 0 || now - told >= LOG_PAUSE_MS)) {
+		told = now;
+		log_warning("wrong tokens from %s: answers to them are delayed", http_peer(r));
+	}
+	http_add_header(r, "WWW-Authenticate", "Bearer");
+	if (wait == 0)
+		http_reply_detail(r, 401, sentence);
+	else
+		http_refuse_late(r, wait, 401, sentence);
+}
+
 /* 0, or -1 after a reply. */
 static int
 may_pass(struct stepd *s, struct http_request *r, const struct route *route)
 {
-	const char *coding = http_header(r, "content-encoding");
+	const char *coding = http_header(r, "content-encoding"), *name = NULL;
 
-	if (route->caller == CALLER_TOKEN && !auth_allows(r, s->config->token)) {
-		http_add_header(r, "WWW-Authenticate", "Bearer");
-		http_reply_detail(r, 401, "invalid trainer authorization");
-		return -1;
+	if (route->caller == CALLER_TOKEN) {
+		name = auth_name(r, s->tokens);
+		if (name == NULL) {
+			refuse_token(s, r);
+			return -1;
+		}
+		http_trust(r, name);
 	}
-	if (route->caller == CALLER_TOKEN)
-		http_trust(r);
 	if (s->stopping && strcmp(route->method, "GET") != 0) {
 		http_add_header(r, "Retry-After", "30");
 		http_reply_detail(r, 503, "the trainer is stopping");

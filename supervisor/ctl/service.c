@@ -107,6 +107,8 @@ become(const char *program, const struct service *s, const char *model_dir, cons
 	setenv("STEPD_STATE_DIR", s->state, 1);
 	setenv("TRAINER_TOKEN_FILE", token_file, 1);
 	unsetenv("TRAINER_TOKEN");
+	unsetenv("STEPD_TOKENS_FILE");
+	unsetenv("CREDENTIALS_DIRECTORY");
 	unsetenv("PORT");
 	unsetenv("STEPD_TLS_KEY");
 	unsetenv("STEPD_PUBLIC_URL");

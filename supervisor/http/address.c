@@ -73,6 +73,20 @@ address_is_loopback(const struct sockaddr *address)
 }
 
 void
+address_host(const struct sockaddr *address, struct in6_addr *out)
+{
+	memset(out, 0, sizeof(*out));
+	if (address->sa_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)address;
+
+		out->s6_addr[10] = out->s6_addr[11] = 0xff;
+		memcpy(out->s6_addr + 12, &in->sin_addr, 4);
+	} else if (address->sa_family == AF_INET6) {
+		*out = ((const struct sockaddr_in6 *)address)->sin6_addr;
+	}
+}
+
+void
 address_text(const struct sockaddr *address, char *out, size_t size)
 {
 	char host[INET6_ADDRSTRLEN] = "?";

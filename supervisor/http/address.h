@@ -3,6 +3,7 @@
 #ifndef SUPERVISOR_HTTP_ADDRESS_H
 #define SUPERVISOR_HTTP_ADDRESS_H
 
+#include <netinet/in.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -13,6 +14,8 @@
 int address_resolve(const char *text, uint16_t port, struct sockaddr_storage *out, socklen_t *len);
 /* 127.0.0.0/8 or ::1? */
 bool address_is_loopback(const struct sockaddr *address);
+/* The host alone, IPv4 written into IPv6 (::ffff:a.b.c.d); other families: all zeros. */
+void address_host(const struct sockaddr *address, struct in6_addr *out);
 /* Writes "host:port", cut at size. */
 void address_text(const struct sockaddr *address, char *out, size_t size);
 

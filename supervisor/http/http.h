@@ -18,12 +18,14 @@
 
 struct faults;
 struct http_request;
+struct in6_addr;
 
 /* Views, valid until the reply. Paths and query values are percent-decoded, NUL-terminated. */
 const char *http_method(const struct http_request *r);
 const char *http_path(const struct http_request *r);  /* as sent, without the query */
 const char *http_param(const struct http_request *r); /* {id} of the route, "" if none */
 const char *http_peer(const struct http_request *r);  /* address of the client, for the log */
+const struct in6_addr *http_origin(const struct http_request *r); /* the peer's (address_host) */
 /* A header's value, outer white space trimmed, name in any case; the first of several; or NULL. */
 const char *http_header(const struct http_request *r, const char *name);
 size_t http_header_count(const struct http_request *r, const char *name);

@@ -52,6 +52,8 @@ http_conn_state(struct http_conn *c, enum http_state state)
 	case HTTP_LINGER:
 		http_conn_wait(c, HTTP_LINGER_SECONDS);
 		break;
+	case HTTP_LATE: /* http_refuse_late has set the timer */
+		break;
 	}
 }
 
@@ -126,7 +128,9 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 			return;
 		}
 	}
-	if (c->state == HTTP_BODY || (c->state == HTTP_HEAD && begun))
+	if (c->state == HTTP_LATE)
+		http_conn_late(c);
+	else if (c->state == HTTP_BODY || (c->state == HTTP_HEAD && begun))
 		http_conn_refuse(c, 408);
 	else
 		http_conn_free(c);
@@ -168,6 +172,7 @@ http_conn_new(struct http_server *s, int fd, const struct sockaddr *peer)
 	c->server = s;
 	c->source = -1;
 	address_text(peer, c->peer, sizeof(c->peer));
+	address_host(peer, &c->origin);
 	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	/* a step may take longer than a dead client should be waited for */
 	setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));

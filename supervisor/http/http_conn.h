@@ -3,6 +3,7 @@
  *
  *	HEAD -> BODY -> HANDLE -> REPLY -> HEAD ...	a kept connection
  *	any of them -> REPLY -> LINGER -> closed	a refusal, or the last answer
+ *	BODY -> LATE -> BODY -> REPLY			a refusal that waits (http_refuse_late)
  *
  * A connection has at most one request; what a client sends ahead waits in its input buffer, which
  *is bounded, so answers come in order and nothing piles up.
@@ -13,11 +14,13 @@
 #include <event2/bufferevent.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
+#include <netinet/in.h>
 #include <sys/queue.h>
 
 #include "supervisor/http/http_chunk.h"
 #include "supervisor/http/http_head.h"
 #include "supervisor/http/http_server.h"
+#include "supervisor/http/tokens.h"
 
 enum {
 	HTTP_INPUT_BYTES = HTTP_HEADER_BYTES + 4096, /* read ahead, per connection */
@@ -29,7 +32,15 @@ enum {
 	HTTP_ARGS = 16,
 };
 
-enum http_state { HTTP_HEAD, HTTP_BODY, HTTP_HANDLE, HTTP_REPLY, HTTP_DISCARD, HTTP_LINGER };
+enum http_state {
+	HTTP_HEAD,
+	HTTP_BODY,
+	HTTP_HANDLE,
+	HTTP_REPLY,
+	HTTP_DISCARD,
+	HTTP_LINGER,
+	HTTP_LATE
+};
 
 struct http_body {
 	enum http_body_kind kind;
@@ -53,6 +64,12 @@ struct http_request {
 	char *param;
 	const char *label; /* what the log calls it: never the path, which may be a secret */
 	char peer[HTTP_PEER_BYTES];
+	struct in6_addr origin;
+	char caller[TOKEN_NAME_MAX + 1]; /* the name of its token, "" without one */
+	struct {
+		unsigned status;
+		const char *sentence;
+	} late;
 	char *query; /* cut into args, which are read when first asked for */
 	struct http_arg args[HTTP_ARGS];
 	size_t arg_count;
@@ -82,6 +99,7 @@ struct http_conn {
 	int source;	/* file of the answer, -1 = none */
 	uint64_t source_off, source_left;
 	char peer[HTTP_PEER_BYTES];
+	struct in6_addr origin;
 };
 
 TAILQ_HEAD(http_conns, http_conn);
@@ -111,6 +129,8 @@ void http_conn_wait(struct http_conn *c, unsigned seconds);
 /* http_run.c */
 /* Goes on as far as the bytes at hand allow. May free c. */
 void http_conn_run(struct http_conn *c);
+/* The end of LATE: the answer that waited. May free c. */
+void http_conn_late(struct http_conn *c);
 /* Answers a request that goes no further. */
 void http_conn_refuse(struct http_conn *c, unsigned status);
 /* An answer is about to be written: decides whether the connection can be kept after it. */

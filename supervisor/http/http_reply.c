@@ -114,8 +114,9 @@ begin(struct http_request *r, unsigned status, const char *type, uint64_t len)
 {
 	struct http_conn *c = r->conn;
 
-	log_debug("%s %s %u %.1f ms%s", r->head.method != NULL ? r->head.method : "?", r->label,
-	    status, milliseconds_since(&r->begun), c == NULL ? ", client gone" : "");
+	log_debug("%s %s %u %.1f ms%s%s%s", r->head.method != NULL ? r->head.method : "?", r->label,
+	    status, milliseconds_since(&r->begun), *r->caller != '\0' ? ", token " : "", r->caller,
+	    c == NULL ? ", client gone" : "");
 	if (c == NULL)
 		return false;
 	http_conn_settle(c);

@@ -20,6 +20,7 @@ http_request_new(struct http_conn *c)
 	r->body.fd = -1;
 	r->label = "?";
 	memcpy(r->peer, c->peer, sizeof(r->peer));
+	r->origin = c->origin;
 	clock_gettime(CLOCK_MONOTONIC, &r->begun);
 	return r;
 }
@@ -82,6 +83,12 @@ const char *
 http_peer(const struct http_request *r)
 {
 	return r->peer;
+}
+
+const struct in6_addr *
+http_origin(const struct http_request *r)
+{
+	return &r->origin;
 }
 
 const char *

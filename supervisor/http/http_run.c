@@ -27,6 +27,27 @@ http_conn_refuse(struct http_conn *c, unsigned status)
 	http_refuse(r, status);
 }
 
+void
+http_refuse_late(
+    struct http_request *r, unsigned milliseconds, unsigned status, const char *sentence)
+{
+	struct timeval tv = {milliseconds / 1000, milliseconds % 1000 * 1000};
+
+	r->late.status = status;
+	r->late.sentence = sentence;
+	http_conn_state(r->conn, HTTP_LATE);
+	evtimer_add(&r->conn->timer, &tv);
+}
+
+void
+http_conn_late(struct http_conn *c)
+{
+	struct http_request *r = c->request;
+
+	c->state = HTTP_BODY; /* where it was, with the body not taken */
+	http_reply_detail(r, r->late.status, r->late.sentence);
+}
+
 /* What is left of a body that was not taken decides whether the next request can be found. */
 void
 http_conn_settle(struct http_conn *c)
@@ -232,6 +253,7 @@ http_conn_run(struct http_conn *c)
 			next = run_body(c);
 			break;
 		case HTTP_HANDLE:
+		case HTTP_LATE:
 			next = RUN_WAIT;
 			break;
 		case HTTP_REPLY:

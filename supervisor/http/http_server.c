@@ -1,6 +1,7 @@
 #include "supervisor/http/http_server.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,7 +26,7 @@ make_room(struct http_server *s)
 	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = TAILQ_NEXT(c, link)) {
 		int worth = AT_WORK;
 
-		if (c->state == HTTP_LINGER)
+		if (c->state == HTTP_LINGER || c->state == HTTP_LATE)
 			worth = CLOSING;
 		else if (c->state == HTTP_HEAD)
 			worth = c->trusted ? TRUSTED : STRANGER;
@@ -135,7 +136,8 @@ http_server_stop(struct http_server *s)
 	s->listener = NULL;
 	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
-		if (c->state == HTTP_LINGER || (c->state == HTTP_HEAD && c->scan.seen == 0))
+		if (c->state == HTTP_LINGER || c->state == HTTP_LATE ||
+		    (c->state == HTTP_HEAD && c->scan.seen == 0))
 			http_conn_free(c);
 	}
 }
@@ -178,8 +180,15 @@ http_server_address(const struct http_server *s)
 }
 
 void
-http_trust(struct http_request *r)
+http_server_set_tls(struct http_server *s, struct ssl_ctx_st *tls)
 {
+	s->options.tls = tls;
+}
+
+void
+http_trust(struct http_request *r, const char *name)
+{
+	snprintf(r->caller, sizeof(r->caller), "%s", name);
 	if (r->conn != NULL)
 		r->conn->trusted = true;
 }

@@ -29,8 +29,13 @@ struct http_plan {
 	bool needs_length; /* a body without Content-Length: 411 */
 };
 
-/* The client has shown that it may call: its idle connection is kept before those of strangers. */
-void http_trust(struct http_request *r);
+/* The client has shown that it may call, by the token of that name: its idle connection is kept
+   before those of strangers. */
+void http_trust(struct http_request *r, const char *name);
+/* A reply of judge's that the client gets after that time. Until then its connection is among the
+   first that make room for others. sentence: a constant. */
+void http_refuse_late(
+    struct http_request *r, unsigned milliseconds, unsigned status, const char *sentence);
 /* What judge remembers for handle: any constant; the {id}, consumed, or NULL; and what the log
    calls the request, a constant. */
 void http_set_route(struct http_request *r, const void *route, char *param, const char *label);
@@ -41,7 +46,7 @@ struct http_options {
 	int (*judge)(void *arg, struct http_request *r, struct http_plan *plan);
 	void (*handle)(void *arg, struct http_request *r);
 	void *arg;
-	struct ssl_ctx_st *tls; /* NULL: plain; stays the caller's, and must outlive the server */
+	struct ssl_ctx_st *tls; /* NULL: plain; stays the caller's */
 	unsigned connections;
 	unsigned header_seconds, body_seconds, idle_seconds;
 	uint64_t body_memory; /* bound of all bodies in memory together */
@@ -50,6 +55,9 @@ struct http_options {
 /* Listens on address (address.h; port 0 leaves its port). 0 or -errno. */
 int http_server_open(struct http_server **out, struct event_base *base, const char *address,
     uint16_t port, const struct http_options *options);
+/* New connections from now on get this one (plain stays plain, TLS stays TLS); old ones go on with
+   theirs, which OpenSSL keeps for them. */
+void http_server_set_tls(struct http_server *s, struct ssl_ctx_st *tls);
 /* Takes no new connections; idle ones are closed, others after the answer they are at. */
 void http_server_stop(struct http_server *s);
 /* Connections that still owe an answer. */

@@ -10,6 +10,7 @@
 
 #include "supervisor/settings/config_secret.h"
 #include "supervisor/settings/config_table.h"
+#include "supervisor/settings/secret_file.h"
 
 #define ROW(type, field, name, min, max, fallback, flags, help)                                    \
 	{name, SETTING_##type, flags, min, max, fallback, help, offsetof(struct config, field)},
@@ -193,12 +194,8 @@ read_setting(struct config *c, const struct setting *s, char *const *env, char *
 			return fault(error, "%s", reason);
 		text = secret;
 	}
-	if (text == NULL && (s->flags & SETTING_REQUIRED) != 0)
-		return fault(error, "%s is not set, nor %s_FILE", s->name, s->name);
 	rc = set_field(c, s, text, error);
-	if (secret != NULL)
-		sodium_memzero(secret, strlen(secret));
-	free(secret);
+	secret_free(secret);
 	return rc;
 }
 
@@ -250,6 +247,25 @@ beside_executable(const char *name)
 	return asprintf(&out, "%s/%s", path, name) < 0 ? NULL : out;
 }
 
+/* STEPD_TOKENS_FILE by way of systemd: the credential trainer_tokens, where there is one. */
+static int
+find_tokens(struct config *c, const char *credentials)
+{
+	char *path;
+
+	if (c->tokens_file != NULL || credentials == NULL)
+		return 0;
+	if (asprintf(&path, "%s/trainer_tokens", credentials) < 0)
+		return -ENOMEM;
+	if (access(path, F_OK) == 0) {
+		c->tokens_file = path;
+		c->tokens_credential = true;
+	} else {
+		free(path);
+	}
+	return 0;
+}
+
 /* Defaults that depend on where and as whom stepd runs. */
 static int
 fill_in(struct config *c, char *const *env, char *error)
@@ -268,6 +284,8 @@ fill_in(struct config *c, char *const *env, char *error)
 		c->worker = beside_executable("stepd-worker");
 	if (c->worker == NULL)
 		return fault(error, "STEPD_WORKER is not set, and no program was found");
+	if (find_tokens(c, env_get(env, "CREDENTIALS_DIRECTORY")) != 0)
+		return fault(error, "STEPD_TOKENS_FILE: out of memory");
 	return 0;
 }
 
@@ -280,7 +298,10 @@ check_together(const struct config *c, char *error)
 		return fault(error, "STEPD_TLS_CERT needs STEPD_TLS_KEY beside it");
 	if ((c->tls_cert == NULL || automatic) && c->tls_key != NULL)
 		return fault(error, "STEPD_TLS_KEY needs a STEPD_TLS_CERT of its own");
-	for (const char *p = c->token; *p != '\0'; p++)
+	if (c->token == NULL && c->tokens_file == NULL)
+		return fault(
+		    error, "TRAINER_TOKEN is not set, nor TRAINER_TOKEN_FILE or STEPD_TOKENS_FILE");
+	for (const char *p = c->token != NULL ? c->token : ""; *p != '\0'; p++)
 		if (*p <= ' ' || *p >= 0x7f)
 			return fault(error, "TRAINER_TOKEN must be visible ASCII without spaces");
 	if (c->public_url != NULL) {

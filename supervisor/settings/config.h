@@ -22,6 +22,7 @@
 
 struct config {
 	SETTINGS_LIST(CONFIG_FIELD) /* strings are owned by the struct */
+	bool tokens_credential;	    /* tokens_file is one of systemd's credentials */
 };
 
 enum { CONFIG_ERROR_MAX = 1024 };

@@ -104,8 +104,6 @@ config_help(FILE *out, bool markdown)
 		char takes[96];
 
 		describe(s, takes);
-		if ((s->flags & SETTING_REQUIRED) != 0)
-			fallback = "required";
 		if (markdown)
 			fprintf(out, "| `%s` | %s | %.*s | %s |\n", s->name, takes, len, fallback,
 			    s->help);

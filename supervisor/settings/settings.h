@@ -12,8 +12,7 @@
 #ifndef SUPERVISOR_SETTINGS_SETTINGS_H
 #define SUPERVISOR_SETTINGS_SETTINGS_H
 
-#define SETTING_SECRET 1   /* never printed */
-#define SETTING_REQUIRED 2 /* stepd does not start without it */
+#define SETTING_SECRET 1 /* never printed */
 
 #define KIB 1024ull
 #define MIB (1024ull * KIB)
@@ -34,8 +33,10 @@
 	    "allow plain HTTP on addresses other than loopback") \
 	X(STRING, public_url, "STEPD_PUBLIC_URL", 1, 1024, NULL, 0, \
 	    "how clients reach stepd (https://host[:port]), for the URLs of its object store") \
-	X(STRING, token, "TRAINER_TOKEN", 16, 512, NULL, SETTING_SECRET | SETTING_REQUIRED, \
+	X(STRING, token, "TRAINER_TOKEN", 16, 512, NULL, SETTING_SECRET, \
 	    "the bearer token of clients; TRAINER_TOKEN_FILE names a file (mode 0600) instead") \
+	X(PATH, tokens_file, "STEPD_TOKENS_FILE", 1, 4095, NULL, 0, \
+	    "file (mode 0600) of more tokens, a line each: name token; one of the two must be there") \
 	/* places */ \
 	X(PATH, state_dir, "STEPD_STATE_DIR", 1, 4095, NULL, 0, \
 	    "folder for everything stepd keeps (else $STATE_DIRECTORY, else ~/.local/state/stepd)") \

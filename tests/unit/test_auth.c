@@ -5,6 +5,7 @@
 #include "supervisor/http/http_conn.h"
 #include "supervisor/http/percent.h"
 #include "supervisor/api/routes.h"
+#include "supervisor/settings/config.h"
 #include "tests/unit/test.h"
 
 #define TOKEN "0123456789abcdef"
@@ -13,12 +14,15 @@ static bool
 allows(const char *fields)
 {
 	struct http_request r = {0};
-	char text[1024];
+	struct tokens *tokens;
+	char text[1024], reason[256];
 	bool allowed;
 	int len = snprintf(text, sizeof(text), "GET / HTTP/1.1\r\nHost: x\r\n%s\r\n", fields);
 
 	CHECK(http_head_parse(&r.head, text, (size_t)len) == 0);
-	allowed = auth_allows(&r, TOKEN);
+	CHECK(tokens_read(&tokens, &(struct config){.token = TOKEN}, reason) == 0);
+	allowed = auth_name(&r, tokens) != NULL;
+	tokens_free(tokens);
 	http_head_fini(&r.head);
 	return allowed;
 }
