@@ -1,0 +1,331 @@
+#include "supervisor/store/seal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "supervisor/state.h"
+
+enum {
+	VERSION = 1,
+	REASON_MAX = 256,
+	HEX = 2 * SEAL_KEY_BYTES,
+	PREFIX = 1 + SEAL_ID_BYTES,
+	NONCE = crypto_aead_xchacha20poly1305_ietf_NPUBBYTES,
+	TAG = crypto_aead_xchacha20poly1305_ietf_ABYTES,
+};
+
+_Static_assert(SEAL_OVERHEAD == PREFIX + NONCE + TAG, "what seal.h says");
+_Static_assert(SEAL_KEY_BYTES == crypto_kdf_KEYBYTES &&
+		   SEAL_KEY_BYTES == crypto_aead_xchacha20poly1305_ietf_KEYBYTES &&
+		   SEAL_KEY_BYTES == crypto_secretstream_xchacha20poly1305_KEYBYTES,
+    "one size for all keys");
+
+static const char state_name[] = "seal.key", credential_name[] = "seal_key";
+
+/* 64 hex digits and perhaps a line end. name is for the reason. Consumes fd. */
+static int
+read_hex(int fd, const char *name, bool strict, uint8_t master[SEAL_KEY_BYTES], char *reason)
+{
+	char text[HEX + 3];
+	struct stat st;
+	ssize_t len = -1;
+	size_t binary = 0;
+	const char *end;
+	int rc = -EINVAL;
+
+	if (fstat(fd, &st) != 0) {
+		rc = -errno;
+		snprintf(reason, REASON_MAX, "%s: %s", name, strerror(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		snprintf(reason, REASON_MAX, "%s is not a regular file", name);
+	} else if (strict && (st.st_mode & 077) != 0) {
+		rc = -EACCES;
+		snprintf(reason, REASON_MAX, "%s is open to others: its mode is %04o, not 0600",
+		    name, (unsigned)st.st_mode & 07777);
+	} else {
+		len = read(fd, text, sizeof(text));
+		while (len > HEX && (text[len - 1] == '\n' || text[len - 1] == '\r'))
+			len--;
+		if (len == HEX &&
+		    sodium_hex2bin(master, SEAL_KEY_BYTES, text, HEX, NULL, &binary, &end) == 0 &&
+		    binary == SEAL_KEY_BYTES)
+			rc = 0;
+		else
+			snprintf(reason, REASON_MAX, "%s is not %d hex digits", name, HEX);
+		sodium_memzero(text, sizeof(text));
+	}
+	close(fd);
+	return rc;
+}
+
+/* A new one: text, so that it is written, kept and handed over as the operator's own would be. */
+static int
+make_key(int state_fd, uint8_t master[SEAL_KEY_BYTES], char *reason)
+{
+	char text[HEX + 1];
+	int rc;
+
+	randombytes_buf(master, SEAL_KEY_BYTES);
+	sodium_bin2hex(text, sizeof(text), master, SEAL_KEY_BYTES);
+	text[HEX] = '\n'; /* in the place of the NUL */
+	rc = state_file_write(state_fd, state_name, text, sizeof(text));
+	sodium_memzero(text, sizeof(text));
+	if (rc != 0)
+		snprintf(reason, REASON_MAX, "%s: %s", state_name, strerror(-rc));
+	return rc;
+}
+
+static int
+find_key(int state_fd, const char *credentials, bool make, uint8_t *master, char *reason)
+{
+	/* neither waits for the writer of a pipe */
+	const int flags = O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+	char path[4096];
+	int fd, n;
+
+	if (credentials != NULL) {
+		n = snprintf(path, sizeof(path), "%s/%s", credentials, credential_name);
+		fd = n < (int)sizeof(path) ? open(path, flags) : -1;
+		if (fd >= 0) /* its mode is systemd's business */
+			return read_hex(fd, credential_name, false, master, reason);
+		if (n >= (int)sizeof(path) || errno != ENOENT) {
+			snprintf(reason, REASON_MAX, "%s: %s", credential_name,
+			    n >= (int)sizeof(path) ? "its path is too long" : strerror(errno));
+			return -EINVAL;
+		}
+	}
+	fd = openat(state_fd, state_name, flags | O_NOFOLLOW);
+	if (fd >= 0)
+		return read_hex(fd, state_name, true, master, reason);
+	if (errno != ENOENT) {
+		n = -errno;
+		snprintf(reason, REASON_MAX, "%s: %s", state_name, strerror(-n));
+		return n;
+	}
+	if (make)
+		return make_key(state_fd, master, reason);
+	snprintf(reason, REASON_MAX, "there is no %s in the state folder", state_name);
+	return -ENOKEY;
+}
+
+int
+seal_key_open(
+    struct seal_key *key, int state_fd, const char *credentials, bool make, char reason[256])
+{
+	static const char context[crypto_kdf_CONTEXTBYTES + 1] = "stepdsea";
+	uint8_t master[SEAL_KEY_BYTES], id[crypto_kdf_BYTES_MIN];
+	int rc;
+
+	*reason = '\0';
+	rc = sodium_init() < 0 ? -ENOSYS : find_key(state_fd, credentials, make, master, reason);
+	if (rc == 0) {
+		crypto_kdf_derive_from_key(id, sizeof(id), 1, context, master);
+		crypto_kdf_derive_from_key(
+		    key->bytes_key, sizeof(key->bytes_key), 2, context, master);
+		crypto_kdf_derive_from_key(
+		    key->stream_key, sizeof(key->stream_key), 3, context, master);
+		memcpy(key->id, id, sizeof(key->id));
+	}
+	sodium_memzero(master, sizeof(master));
+	return rc;
+}
+
+void
+seal_key_wipe(struct seal_key *key)
+{
+	sodium_memzero(key, sizeof(*key));
+}
+
+static void
+put_prefix(const struct seal_key *key, uint8_t out[PREFIX])
+{
+	out[0] = VERSION;
+	memcpy(out + 1, key->id, SEAL_ID_BYTES);
+}
+
+static int
+check_prefix(const struct seal_key *key, const uint8_t in[PREFIX])
+{
+	if (in[0] != VERSION)
+		return -EPROTO;
+	return memcmp(in + 1, key->id, SEAL_ID_BYTES) == 0 ? 0 : -EKEYREJECTED;
+}
+
+void
+seal_bytes(
+    const struct seal_key *key, const char *about, const void *data, size_t len, uint8_t *out)
+{
+	uint8_t *nonce = out + PREFIX;
+
+	put_prefix(key, out);
+	randombytes_buf(nonce, NONCE);
+	crypto_aead_xchacha20poly1305_ietf_encrypt(nonce + NONCE, NULL, data, len,
+	    (const unsigned char *)about, strlen(about), NULL, nonce, key->bytes_key);
+}
+
+int
+seal_bytes_open(
+    const struct seal_key *key, const char *about, const uint8_t *sealed, size_t len, void *out)
+{
+	const uint8_t *nonce = sealed + PREFIX;
+	int rc;
+
+	if (len < SEAL_OVERHEAD)
+		return -EBADMSG;
+	rc = check_prefix(key, sealed);
+	if (rc == 0 && crypto_aead_xchacha20poly1305_ietf_decrypt(out, NULL, NULL, nonce + NONCE,
+			   len - PREFIX - NONCE, (const unsigned char *)about, strlen(about), nonce,
+			   key->bytes_key) != 0)
+		rc = -EBADMSG;
+	if (rc != 0)
+		memset(out, 0, len - SEAL_OVERHEAD);
+	return rc;
+}
+
+/* As much of len as the file still has from *at, which moves. Its length, or -errno. */
+static ssize_t
+read_from(int fd, uint64_t *at, uint8_t *out, size_t len)
+{
+	size_t have = 0;
+
+	while (have < len) {
+		ssize_t n = pread(fd, out + have, len - have, (off_t)(*at + have));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		have += (size_t)n;
+	}
+	*at += have;
+	return (ssize_t)have;
+}
+
+static int
+write_all(int fd, const uint8_t *data, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, data, len);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		data += n > 0 ? n : 0;
+		len -= n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+enum {
+	PIECE = 1 << 16, /* of a file, before it is sealed */
+	PIECE_TAG = crypto_secretstream_xchacha20poly1305_ABYTES,
+	STREAM_HEADER = crypto_secretstream_xchacha20poly1305_HEADERBYTES,
+	FINAL = crypto_secretstream_xchacha20poly1305_TAG_FINAL,
+};
+
+int
+seal_file(const struct seal_key *key, const char *about, int from, int to)
+{
+	crypto_secretstream_xchacha20poly1305_state stream;
+	uint8_t head[PREFIX + STREAM_HEADER], plain[PIECE], sealed[PIECE + PIECE_TAG];
+	uint64_t at = 0;
+	ssize_t n;
+	int rc;
+
+	put_prefix(key, head);
+	crypto_secretstream_xchacha20poly1305_init_push(&stream, head + PREFIX, key->stream_key);
+	rc = write_all(to, head, sizeof(head));
+	do {
+		/* A piece that is not full is the last one, be it empty. */
+		n = rc == 0 ? read_from(from, &at, plain, PIECE) : rc;
+		if (n < 0) {
+			rc = (int)n;
+			break;
+		}
+		crypto_secretstream_xchacha20poly1305_push(&stream, sealed, NULL, plain, (size_t)n,
+		    (const unsigned char *)about, strlen(about), n < PIECE ? FINAL : 0);
+		rc = write_all(to, sealed, (size_t)n + PIECE_TAG);
+	} while (n == PIECE);
+	sodium_memzero(plain, sizeof(plain));
+	sodium_memzero(&stream, sizeof(stream));
+	return rc;
+}
+
+/* The pieces after the header; the last one must be the one that was sealed as the last. */
+static int
+open_pieces(crypto_secretstream_xchacha20poly1305_state *stream, const char *about, int from,
+    uint64_t at, int to)
+{
+	uint8_t plain[PIECE], sealed[PIECE + PIECE_TAG], tag;
+	int rc = 0;
+	ssize_t n;
+
+	do {
+		n = read_from(from, &at, sealed, sizeof(sealed));
+		if (n < 0)
+			rc = (int)n;
+		else if (n < PIECE_TAG ||
+			 crypto_secretstream_xchacha20poly1305_pull(stream, plain, NULL, &tag,
+			     sealed, (size_t)n, (const unsigned char *)about, strlen(about)) != 0)
+			rc = -EBADMSG;
+		else if ((tag == FINAL) != (n < (ssize_t)sizeof(sealed)))
+			rc = -EBADMSG;
+		else
+			rc = write_all(to, plain, (size_t)n - PIECE_TAG);
+	} while (rc == 0 && n == (ssize_t)sizeof(sealed));
+	sodium_memzero(plain, sizeof(plain));
+	return rc;
+}
+
+int
+seal_file_open(const struct seal_key *key, const char *about, int from, int to)
+{
+	crypto_secretstream_xchacha20poly1305_state stream;
+	uint8_t head[PREFIX + STREAM_HEADER];
+	off_t start = lseek(to, 0, SEEK_CUR);
+	uint64_t at = 0;
+	ssize_t n = read_from(from, &at, head, sizeof(head));
+	int rc = 0;
+
+	if (n < 0)
+		return (int)n;
+	if (n >= PREFIX)
+		rc = check_prefix(key, head);
+	if (rc == 0 && n < (ssize_t)sizeof(head))
+		rc = -EBADMSG;
+	if (rc == 0 && crypto_secretstream_xchacha20poly1305_init_pull(
+			   &stream, head + PREFIX, key->stream_key) != 0)
+		rc = -EBADMSG;
+	if (rc != 0)
+		return rc;
+	rc = open_pieces(&stream, about, from, at, to);
+	sodium_memzero(&stream, sizeof(stream));
+	if (rc != 0 && start >= 0 && ftruncate(to, start) == 0)
+		lseek(to, start, SEEK_SET);
+	return rc;
+}
+
+const char *
+seal_reason(int error)
+{
+	switch (error) {
+	case 0:
+		return "sealed and whole";
+	case -ENOKEY:
+		return "there is no key to open it";
+	case -EKEYREJECTED:
+		return "it was sealed under another key";
+	case -EPROTO:
+		return "it was sealed by another version of stepd";
+	case -EBADMSG:
+		return "it is cut or was changed after it was sealed";
+	default:
+		return strerror(-error);
+	}
+}
