@@ -12,6 +12,7 @@
 #include <event2/event_struct.h>
 
 #include "ipc/log.h"
+#include "supervisor/api/operations.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/credentials.h"
@@ -30,6 +31,7 @@ static const struct stepd_part parts[] = {
     {"objects", objects_start, NULL, objects_free},
     {"transfer", transfer_start, NULL, transfer_free},
     {"sessions", sessions_start, sessions_stop, sessions_free},
+    {"operations", operations_start, operations_stop, operations_free},
     {"http", serve_start, serve_stop, serve_free},
 };
 

@@ -18,6 +18,7 @@ struct stepd {
 	struct store *store;
 	struct transfer *transfer;
 	struct sessions *sessions;
+	struct operations *operations;
 	/* what /healthz says; kept true by the sessions */
 	struct {
 		bool cuda_available, cuda_verified, active_session;

@@ -1,7 +1,6 @@
 /* The calls that a session answers: datums:render, batches:train, artifacts:save,
    samples:generate. */
 #include <errno.h>
-#include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +9,8 @@
 #include "ipc/request_render.h"
 #include "ipc/wire.h"
 #include "supervisor/api/api_body.h"
+#include "supervisor/api/api_key.h"
+#include "supervisor/api/operations.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_train.h"
@@ -20,44 +21,39 @@
 static const char not_found[] = "training session not found";
 static const char no_memory[] = "stepd has no memory left for the request";
 
-/* The request's Idempotency-Key, where it has one. 0, or -1 after a reply. */
-static int
-take_key(struct session_request *request, struct http_request *r, const struct blob_view *body)
-{
-	const char *key = http_header(r, "idempotency-key");
-	size_t len = key == NULL ? 0 : strlen(key);
-
-	if (key == NULL || request->kind == REQUEST_GENERATE)
-		return 0;
-	if (http_header_count(r, "idempotency-key") > 1 || len == 0 || len > IDEMPOTENCY_KEY_MAX) {
-		http_reply_detail(r, 422, "Idempotency-Key must be one of 1 to 255 characters");
-		return -1;
-	}
-	request->key = body == NULL ? NULL : strdup(key);
-	if (request->key == NULL) {
-		http_reply_detail(r, 503, no_memory);
-		return -1;
-	}
-	crypto_generichash(
-	    request->digest, sizeof(request->digest), body->data, body->len, NULL, 0);
-	return 0;
-}
-
-/* Passes a request on to its session. Consumes fd. */
+/* A request with its Idempotency-Key, where it has one; generating changes nothing and keeps none.
+   Consumes fd. NULL after a reply. */
 static struct session_request *
 make_request(struct http_request *r, enum request_kind kind, int fd)
 {
-	const struct blob_view *body =
-	    http_header(r, "idempotency-key") == NULL ? NULL : http_body(r);
 	struct session_request *request = session_request_new(kind, r, fd);
+	const char *key;
 
 	if (request == NULL) {
 		http_reply_detail(r, 503, no_memory);
-	} else if (take_key(request, r, body) != 0) {
+		return NULL;
+	}
+	if (api_key(r, &key) != 0) {
 		session_request_free(request);
-		request = NULL;
+		return NULL;
+	}
+	if (key == NULL || kind == REQUEST_GENERATE)
+		return request;
+	request->key = strdup(key);
+	if (request->key == NULL || api_digest(r, request->digest) != 0) {
+		session_request_free(request);
+		http_reply_detail(r, 503, no_memory);
+		return NULL;
 	}
 	return request;
+}
+
+/* Passes a request on to its session. */
+static void
+post(struct session *session, struct session_request *request)
+{
+	operation_describe(request);
+	session_post(session, request);
 }
 
 /* Bodies that the worker reads are judged here only where they never reach one. 0, or -1 after a
@@ -117,7 +113,7 @@ pass_body(struct stepd *s, struct http_request *r, enum request_kind kind,
 	if (request != NULL)
 		request->fd = http_body_take(r);
 	if (request != NULL)
-		session_post(session, request);
+		post(session, request);
 }
 
 void
@@ -173,7 +169,7 @@ train(struct session *session, struct http_request *r, const struct request_trai
 	if (request == NULL)
 		return;
 	request->learning_rate = body->learning_rate;
-	session_post(session, request);
+	post(session, request);
 }
 
 void
@@ -212,7 +208,7 @@ save(struct session *session, struct http_request *r, const struct request_save 
 		http_reply_detail(r, 503, no_memory);
 		return;
 	}
-	session_post(session, request);
+	post(session, request);
 }
 
 /* http URLs are good only if they are our own objects. */

@@ -7,6 +7,7 @@
 #include "supervisor/settings/config.h"
 #include "supervisor/session/models.h"
 #include "supervisor/store/objects.h"
+#include "supervisor/api/operations.h"
 #include "supervisor/api/request_open.h"
 #include "supervisor/api/routes.h"
 #include "supervisor/session/session_status.h"
@@ -98,6 +99,7 @@ open_session(struct stepd *s, struct http_request *r, const struct request_open 
 		http_reply_detail(r, 503, "stepd has no memory left for a session");
 		return;
 	}
+	operation_describe(request);
 	session_open(session, request);
 }
 
@@ -194,5 +196,6 @@ api_session_close(struct stepd *s, struct http_request *r)
 		return;
 	}
 	request->force = force != NULL && strcmp(force, "true") == 0;
+	operation_describe(request);
 	session_post(session, request);
 }

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "ipc/log.h"
+#include "supervisor/api/operations.h"
 #include "supervisor/http/auth.h"
 #include "supervisor/http/backoff.h"
 #include "supervisor/settings/config.h"
@@ -16,19 +17,26 @@
 #include "supervisor/http/percent.h"
 
 static const struct route routes[] = {
-    {"GET", "/healthz", CALLER_ANYONE, BODY_NONE, NULL, api_healthz},
-    {"POST", "/v1/sessions", CALLER_TOKEN, BODY_MEMORY, NULL, api_session_open},
-    {"GET", "/v1/sessions", CALLER_TOKEN, BODY_NONE, NULL, api_sessions_list},
-    {"GET", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_get},
-    {"DELETE", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_close},
-    {"POST", "/v1/sessions/{id}/datums:render", CALLER_TOKEN, BODY_MEMORY, NULL, api_render},
-    {"POST", "/v1/sessions/{id}/batches:train", CALLER_TOKEN, BODY_MEMORY, NULL, api_train},
-    {"POST", "/v1/sessions/{id}/artifacts:save", CALLER_TOKEN, BODY_MEMORY, NULL, api_save},
-    {"POST", "/v1/sessions/{id}/samples:generate", CALLER_TOKEN, BODY_MEMORY, NULL, api_generate},
-    {"POST", "/v1/objects:sign", CALLER_TOKEN, BODY_MEMORY, NULL, api_objects_sign},
-    {"PUT", "/v1/objects/{id}", CALLER_SIGNED, BODY_FILE, api_object_put_begin, api_object_put},
-    {"GET", "/v1/objects/{id}", CALLER_SIGNED, BODY_NONE, api_object_get_begin, api_object_get},
-    {"DELETE", "/v1/objects/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_object_delete},
+    {"GET", "/healthz", CALLER_ANYONE, BODY_NONE, NULL, api_healthz, LATER_NO},
+    {"POST", "/v1/sessions", CALLER_TOKEN, BODY_MEMORY, NULL, api_session_open, LATER_KEPT},
+    {"GET", "/v1/sessions", CALLER_TOKEN, BODY_NONE, NULL, api_sessions_list, LATER_NO},
+    {"GET", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_get, LATER_NO},
+    {"DELETE", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_close, LATER_KEPT},
+    {"POST", "/v1/sessions/{id}/datums:render", CALLER_TOKEN, BODY_MEMORY, NULL, api_render,
+	LATER_MEMORY},
+    {"POST", "/v1/sessions/{id}/batches:train", CALLER_TOKEN, BODY_MEMORY, NULL, api_train,
+	LATER_KEPT},
+    {"POST", "/v1/sessions/{id}/artifacts:save", CALLER_TOKEN, BODY_MEMORY, NULL, api_save,
+	LATER_KEPT},
+    {"POST", "/v1/sessions/{id}/samples:generate", CALLER_TOKEN, BODY_MEMORY, NULL, api_generate,
+	LATER_MEMORY},
+    {"GET", "/v1/operations/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_operation_get, LATER_NO},
+    {"POST", "/v1/objects:sign", CALLER_TOKEN, BODY_MEMORY, NULL, api_objects_sign, LATER_NO},
+    {"PUT", "/v1/objects/{id}", CALLER_SIGNED, BODY_FILE, api_object_put_begin, api_object_put,
+	LATER_NO},
+    {"GET", "/v1/objects/{id}", CALLER_SIGNED, BODY_NONE, api_object_get_begin, api_object_get,
+	LATER_NO},
+    {"DELETE", "/v1/objects/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_object_delete, LATER_NO},
 };
 
 enum {
@@ -208,6 +216,12 @@ void
 routes_handle(void *arg, struct http_request *r)
 {
 	const struct route *route = http_route(r);
+	char call[OPERATION_CALL_SIZE];
 
-	route->handle(arg, r);
+	if (route->later == LATER_NO || !operation_wanted(r)) {
+		route->handle(arg, r);
+		return;
+	}
+	snprintf(call, sizeof(call), "%s %s", route->method, route->pattern);
+	operation_run(arg, r, call, route->later == LATER_MEMORY, route->handle);
 }

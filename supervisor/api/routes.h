@@ -23,6 +23,13 @@ enum route_body {
 	BODY_FILE,   /* where `begin` says */
 };
 
+/* May a client prefer not to wait (operations.h)? */
+enum route_later {
+	LATER_NO,
+	LATER_KEPT,   /* its answer is kept in the store */
+	LATER_MEMORY, /* its answer may hold text, which is not */
+};
+
 struct http_plan;
 
 /* Where a BODY_FILE goes: filled by begin. */
@@ -39,6 +46,7 @@ struct route {
 	/* Before the body is taken: 0, or -1 after a reply. NULL: nothing to do. */
 	int (*begin)(struct stepd *s, struct http_request *r, struct route_sink *sink);
 	void (*handle)(struct stepd *s, struct http_request *r);
+	enum route_later later;
 };
 
 /* Matches a path as sent against a pattern; percent escapes of a segment are decoded and compare

@@ -31,6 +31,8 @@ const char *http_header(const struct http_request *r, const char *name);
 size_t http_header_count(const struct http_request *r, const char *name);
 /* The first query value of that name, or NULL. A view, valid until the reply. */
 const char *http_query(const struct http_request *r, const char *name);
+/* The query as sent, or NULL. */
+const char *http_query_text(const struct http_request *r);
 /* Is the Content-Type application/json or application/...+json (any case, parameters ignored)? */
 bool http_is_json(const struct http_request *r);
 
@@ -58,6 +60,30 @@ void http_reply_empty(struct http_request *r, unsigned status);
 /* len bytes of fd from off, read as the client takes them. Consumes fd. */
 void http_reply_fd(struct http_request *r, unsigned status, const char *content_type, int fd,
     uint64_t off, uint64_t len);
+
+/* The answer to a request that has no client. */
+struct http_answer {
+	unsigned status;
+	const char *headers; /* "Name: value\r\n"..., those that were added */
+	const char *type;    /* NULL: no body */
+	const char *body;
+	int fd; /* or -1; then the body is in it, from off on, and it stays http's to close */
+	uint64_t off;
+	uint64_t len;
+};
+typedef void http_sink(void *ctx, const struct http_answer *answer);
+
+/* A request that nobody waits for: its answer goes to a sink, once, and no client can go away. It
+   takes from `r` all that can be asked of a request, the body too, and leaves it nothing but its
+   client, who is owed an answer as before; NULL makes a request without anything. NULL: no memory.
+ */
+struct http_request *http_detach(struct http_request *r, http_sink *sink, void *ctx);
+/* The context of its sink, or NULL: the request has a client. */
+void *http_sink_context(const struct http_request *r);
+/* Forgets a detached request that is never answered, when the program ends. NULL is allowed. */
+void http_abandon(struct http_request *r);
+/* Answers as a detached request was answered. */
+void http_reply_answer(struct http_request *r, const struct http_answer *answer);
 
 /* A data pointer of the handler's. on_gone: called once if the client goes before the reply; the
    handler still owes its reply (which is then dropped). on_end: called once when the request ends

@@ -98,7 +98,8 @@ http_body_fini(struct http_request *r)
 	if (b->fd != -1 && b->kind == HTTP_BODY_MEMORY)
 		close(b->fd);
 	b->fd = -1;
-	r->server->body_used -= b->reserved;
+	if (b->reserved > 0)
+		r->server->body_used -= b->reserved;
 	b->reserved = 0;
 }
 

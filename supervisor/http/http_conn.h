@@ -56,8 +56,8 @@ struct http_arg {
 };
 
 struct http_request {
-	struct http_conn *conn; /* NULL: the client has gone */
-	struct http_server *server;
+	struct http_conn *conn;	    /* NULL: the client has gone */
+	struct http_server *server; /* NULL: none was asked */
 	struct http_head head;
 	struct http_body body;
 	const void *route;
@@ -73,7 +73,9 @@ struct http_request {
 	char *query; /* cut into args, which are read when first asked for */
 	struct http_arg args[HTTP_ARGS];
 	size_t arg_count;
-	char *headers; /* of the reply to come, "Name: value\r\n"... */
+	char *headers;	 /* of the reply to come, "Name: value\r\n"... */
+	http_sink *sink; /* where the reply goes in place of a connection, or NULL */
+	void *sink_ctx;
 	void *data;
 	void (*gone)(struct http_request *r, void *data);
 	void (*end)(void *data);

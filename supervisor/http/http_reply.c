@@ -135,9 +135,27 @@ finish(struct http_request *r)
 		http_conn_replied(c);
 }
 
+/* Hands the answer over, and ends the request. */
+static void
+pour(struct http_request *r, struct http_answer *answer)
+{
+	answer->headers = r->headers != NULL ? r->headers : "";
+	log_debug(
+	    "%s %u %.1f ms, nobody waits", r->label, answer->status, milliseconds_since(&r->begun));
+	r->sink(r->sink_ctx, answer);
+	http_request_free(r);
+}
+
 static void
 reply(struct http_request *r, unsigned status, const char *type, const char *body, size_t len)
 {
+	if (r->sink != NULL) {
+		struct http_answer answer = {
+		    .status = status, .type = type, .body = body, .fd = -1, .len = len};
+
+		pour(r, &answer);
+		return;
+	}
 	if (begin(r, status, type, len) && len > 0)
 		evbuffer_add(bufferevent_get_output(r->conn->bev), body, len);
 	finish(r);
@@ -243,6 +261,14 @@ void
 http_reply_fd(struct http_request *r, unsigned status, const char *content_type, int fd,
     uint64_t off, uint64_t len)
 {
+	if (r->sink != NULL) {
+		struct http_answer answer = {
+		    .status = status, .type = content_type, .fd = fd, .off = off, .len = len};
+
+		pour(r, &answer);
+		close(fd);
+		return;
+	}
 	if (begin(r, status, content_type, len)) {
 		r->conn->source = fd;
 		r->conn->source_off = off;

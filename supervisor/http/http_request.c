@@ -42,7 +42,7 @@ http_request_free(struct http_request *r)
 	free(r->headers);
 	free(r);
 	/* the last request whose client has gone outlives the server */
-	if (--s->request_count == 0 && s->freed)
+	if (s != NULL && --s->request_count == 0 && s->freed)
 		free(s);
 }
 
@@ -141,6 +141,12 @@ http_query(const struct http_request *r, const char *name)
 		if (strcmp(r->args[i].name, name) == 0)
 			return r->args[i].value;
 	return NULL;
+}
+
+const char *
+http_query_text(const struct http_request *r)
+{
+	return r->head.query;
 }
 
 bool

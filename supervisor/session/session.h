@@ -70,6 +70,7 @@ enum session_state { SESSION_STATE_LIST(SESSION_ENUM) SESSION_STATES };
 enum session_event { SESSION_EVENT_LIST(SESSION_ENUM) SESSION_EVENTS };
 #undef SESSION_ENUM
 
+/* The numbers are in the store: new ones go last. */
 enum request_kind {
 	REQUEST_OPEN,
 	REQUEST_RENDER,
@@ -172,6 +173,8 @@ const char *session_state_name(enum session_state state);
 void session_open(struct session *s, struct session_request *request);
 /* Puts a request last in line, and lets the table act. Consumes it. */
 void session_post(struct session *s, struct session_request *request);
+/* Answers a request whose Idempotency-Key was used before, and frees it; false: it was not. */
+bool session_answer_again(struct session *s, struct session_request *request);
 /* A request without its url; consumes fd, also on failure. NULL: no memory. */
 struct session_request *session_request_new(
     enum request_kind kind, struct http_request *http, int fd);

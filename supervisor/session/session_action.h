@@ -35,10 +35,6 @@ int session_start_worker(struct session *s);
 void session_ask(struct session *s, enum message_type type, const void *body, size_t len, int fd,
     uint64_t seconds);
 
-/* session_key.c: answers a request whose Idempotency-Key was used before, and frees it; false: it
-   was not. */
-bool session_answer_again(struct session *s, struct session_request *request);
-
 /* session_quarantine.c: refuses, and frees, a request that ended two workers; false: it did not. */
 bool session_refuse_quarantined(struct session *s, struct session_request *request);
 /* A worker died at the request under way, which is answered if it is not to be tried again. */

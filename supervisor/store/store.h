@@ -22,13 +22,14 @@ struct store;
 	X(SESSIONS, "sessions", "session id -> struct session_record")                             \
 	X(JOURNAL, "journal", "session id, u64 step big-endian -> struct journal_step")            \
 	X(ANCHORS, "anchors", "session id -> struct anchor")                                       \
-	X(ANSWERS, "answers", "session id, Idempotency-Key -> struct kept_answer")
+	X(ANSWERS, "answers", "session id, Idempotency-Key -> struct kept_answer")                 \
+	X(OPERATIONS, "operations", "operation id -> struct operation_record")
 
 #define STORE_ENUM(name, ...) STORE_##name,
 enum store_table { STORE_TABLE_LIST(STORE_ENUM) STORE_TABLES };
 #undef STORE_ENUM
 
-enum { STORE_VERSION = 2 };
+enum { STORE_VERSION = 3 };
 
 /* One record to write, or with data NULL to remove. */
 struct store_write {

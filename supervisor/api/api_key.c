@@ -1,0 +1,41 @@
+#include "supervisor/api/api_key.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <string.h>
+
+#include "supervisor/api/operations.h"
+
+const char api_key_taken[] = "the Idempotency-Key was used for another request of this session";
+
+int
+api_key(struct http_request *r, const char **key)
+{
+	const struct operation *o = operation_of(r);
+	size_t len;
+
+	*key = o != NULL ? o->key : http_header(r, "idempotency-key");
+	if (o != NULL || *key == NULL)
+		return 0;
+	len = strlen(*key);
+	if (http_header_count(r, "idempotency-key") == 1 && len > 0 && len <= IDEMPOTENCY_KEY_MAX)
+		return 0;
+	http_reply_detail(r, 422, "Idempotency-Key must be one of 1 to 255 characters");
+	return -1;
+}
+
+int
+api_digest(struct http_request *r, uint8_t digest[KEPT_DIGEST])
+{
+	const char *query = http_query_text(r);
+	const struct blob_view *body = http_body(r);
+
+	if (body == NULL)
+		return -ENOMEM;
+	if (strcmp(http_method(r), "POST") == 0)
+		crypto_generichash(digest, KEPT_DIGEST, body->data, body->len, NULL, 0);
+	else
+		crypto_generichash(digest, KEPT_DIGEST, (const uint8_t *)query,
+		    query == NULL ? 0 : strlen(query), NULL, 0);
+	return 0;
+}

@@ -1,0 +1,141 @@
+/* The answer of an operation, and what is told before there is one. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/blob.h"
+#include "ipc/json_write.h"
+#include "ipc/log.h"
+#include "supervisor/api/operations.h"
+
+/* The body out of the file, which holds more than that. NULL: no memory, or it could not be read.
+ */
+static char *
+read_body(const struct http_answer *answer)
+{
+	char *body = malloc(answer->len + 1);
+	size_t got = 0;
+
+	while (body != NULL && got < answer->len) {
+		ssize_t n =
+		    pread(answer->fd, body + got, answer->len - got, (off_t)(answer->off + got));
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0) {
+			free(body);
+			return NULL;
+		}
+		got += (size_t)n;
+	}
+	return body;
+}
+
+/* Answers that only memory holds have a bound together: the oldest go. */
+static void
+bound_memory(struct operations *all)
+{
+	struct operation *o;
+
+	TAILQ_FOREACH(o, &all->list, link)
+	{
+		if (all->memory <= OPERATIONS_MEMORY)
+			return;
+		if (o->in_memory && o->done)
+			operation_drop_body(o);
+	}
+}
+
+/* A large body is read by many from one file, and is not copied for each. */
+static void
+keep_body(struct operation *o, char *body, size_t len)
+{
+	o->len = len;
+	o->in_memory = o->text || len > OPERATION_BODY_MAX;
+	if (o->in_memory) {
+		o->stepd->operations->memory += len;
+		o->fd = blob_from("answer", body, len);
+		free(body);
+		if (o->fd < 0)
+			operation_drop_body(o);
+	} else {
+		o->body = body;
+	}
+}
+
+void
+operation_take_answer(struct operation *o, const struct http_answer *answer)
+{
+	char *body = NULL;
+
+	o->answered = true;
+	o->status = answer->status;
+	o->headers = strdup(answer->headers);
+	if (answer->fd >= 0)
+		body = read_body(answer);
+	else if ((body = malloc(answer->len + 1)) != NULL && answer->len > 0)
+		memcpy(body, answer->body, answer->len);
+	if (body != NULL)
+		keep_body(o, body, (size_t)answer->len);
+	bound_memory(o->stepd->operations);
+}
+
+void
+operation_drop_body(struct operation *o)
+{
+	if (o->in_memory)
+		o->stepd->operations->memory -= o->len;
+	o->in_memory = false;
+	if (o->fd >= 0)
+		close(o->fd);
+	o->fd = -1;
+	free(o->body);
+	o->body = NULL;
+}
+
+void
+operation_reply_answer(struct operation *o, struct http_request *r)
+{
+	struct http_answer answer = {.status = o->status,
+	    .headers = o->headers,
+	    .type = "application/json",
+	    .body = o->body,
+	    .fd = o->fd,
+	    .len = o->len};
+
+	http_add_header(r, "Stepd-Operation", o->id);
+	if (o->headers == NULL || (o->body == NULL && o->fd < 0))
+		http_reply_detail(r, 503,
+		    "the answer was in memory only and is gone; nothing was lost: send the request "
+		    "again");
+	else
+		http_reply_answer(r, &answer);
+}
+
+void
+operation_reply_accepted(struct operation *o, struct http_request *r)
+{
+	struct json_writer w;
+	const char *json;
+	char location[64];
+	size_t len = 0;
+
+	snprintf(location, sizeof(location), "/v1/operations/%s", o->id);
+	http_add_header(r, "Location", location);
+	http_add_header(r, "Stepd-Operation", o->id);
+	json_writer_init(&w);
+	json_write_object(&w);
+	json_put_string(&w, "operation_id", o->id);
+	json_put_bool(&w, "done", o->done);
+	json_put_string(&w, "call", o->call);
+	json_put_string(&w, "session_id", o->session_id[0] == '\0' ? NULL : o->session_id);
+	json_write_object_end(&w);
+	json = json_writer_text(&w, &len);
+	if (json != NULL)
+		http_reply_json(r, 202, json, len);
+	else
+		http_reply_detail(r, 503, "stepd has no memory left for the answer");
+	json_writer_fini(&w);
+}

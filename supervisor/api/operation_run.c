@@ -1,0 +1,287 @@
+/* An operation from its request to its answer. */
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "ipc/blob.h"
+#include "ipc/log.h"
+#include "supervisor/api/api_key.h"
+#include "supervisor/api/operations.h"
+#include "supervisor/session/session.h"
+
+static const char no_memory[] = "stepd has no memory left for the request";
+
+/* RFC 7240: a list of tokens, each with a value and parameters perhaps. */
+bool
+operation_wanted(const struct http_request *r)
+{
+	static const char token[] = "respond-async";
+	const char *at = http_header(r, "prefer");
+
+	while (at != NULL) {
+		at += strspn(at, " \t,");
+		if (strncasecmp(at, token, sizeof(token) - 1) == 0 &&
+		    strchr(" \t,;", at[sizeof(token) - 1]) != NULL)
+			return true;
+		at = strchr(at, ',');
+	}
+	return false;
+}
+
+struct operation *
+operation_of(const struct http_request *r)
+{
+	return http_sink_context(r);
+}
+
+void
+operation_describe(const struct session_request *request)
+{
+	struct operation *o = operation_of(request->http);
+	struct blob_view ids;
+
+	if (o == NULL)
+		return;
+	o->kind = (uint8_t)request->kind;
+	o->force = request->force;
+	o->learning_rate = request->learning_rate;
+	if (request->kind != REQUEST_TRAIN || blob_map(&ids, request->fd) != 0)
+		return;
+	if (ids.len <= OPERATION_IDS_MAX)
+		o->ids = malloc(ids.len);
+	if (o->ids != NULL) {
+		memcpy(o->ids, ids.data, ids.len);
+		o->ids_len = ids.len;
+	}
+	blob_unmap(&ids);
+}
+
+static void
+waiter_free(struct operation_waiter *w)
+{
+	LIST_REMOVE(w, link);
+	if (w->timer != NULL)
+		event_free(w->timer);
+	free(w);
+}
+
+/* The reply to somebody who waits, who is gone after it. */
+static void
+waiter_reply(struct operation_waiter *w)
+{
+	struct operation *o = w->operation;
+	struct http_request *r = w->http;
+	bool accepts = w->timer == NULL;
+
+	waiter_free(w);
+	http_on_gone(r, NULL);
+	if (o->done && !(accepts && o->accepted)) {
+		operation_reply_answer(o, r);
+		return;
+	}
+	if (accepts)
+		http_add_header(r, "Preference-Applied", "respond-async");
+	operation_reply_accepted(o, r);
+}
+
+static void
+on_waiter_timer(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	waiter_reply(arg);
+}
+
+static void
+on_waiter_gone(struct http_request *r, void *data)
+{
+	(void)r;
+	waiter_reply(data);
+}
+
+void
+operation_wait(struct operation *o, struct http_request *r, double seconds)
+{
+	struct timeval tv = {(time_t)seconds, (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
+	struct operation_waiter *w = calloc(1, sizeof(*w));
+
+	if (w == NULL) {
+		http_reply_detail(r, 503, no_memory);
+		return;
+	}
+	*w = (struct operation_waiter){.operation = o, .http = r};
+	LIST_INSERT_HEAD(&o->waiters, w, link);
+	if (seconds < 0)
+		return;
+	w->timer = evtimer_new(o->stepd->base, on_waiter_timer, w);
+	if (w->timer == NULL || evtimer_add(w->timer, &tv) != 0) {
+		waiter_reply(w);
+		return;
+	}
+	http_set_data(r, w);
+	http_on_gone(r, on_waiter_gone);
+}
+
+void
+operation_wake(struct operation *o)
+{
+	struct operation_waiter *w;
+
+	while ((w = LIST_FIRST(&o->waiters)) != NULL)
+		waiter_reply(w);
+}
+
+/* Whatever the store says: the answer is what happened. */
+static void
+finish(struct operation *o)
+{
+	o->done = true;
+	operation_wake(o);
+	if (o->refused)
+		operation_forget(o);
+}
+
+static void
+on_answer_kept(void *ctx, int error)
+{
+	struct operation *o = ctx;
+
+	if (error != 0)
+		log_error(
+		    "operation %s: its answer is not in the store: %s", o->id, strerror(-error));
+	finish(o);
+}
+
+static void
+on_answer(void *ctx, const struct http_answer *answer)
+{
+	struct operation *o = ctx;
+	int error;
+
+	o->http = NULL;
+	/* Stopping did not let it happen: it is for the next start to say what becomes of it. */
+	if (!o->handling && o->stepd->stopping && answer->status == 503)
+		return;
+	operation_take_answer(o, answer);
+	if (o->handling)
+		return;
+	error = operation_keep(o, on_answer_kept);
+	if (error != 0)
+		on_answer_kept(o, error);
+}
+
+struct http_request *
+operation_request(struct operation *o)
+{
+	o->http = http_detach(NULL, on_answer, o);
+	return o->http;
+}
+
+/* From here on it is found, also after a restart. Where the store cannot hold it, its client waits
+   as if it had not preferred otherwise. */
+static void
+on_accepted(void *ctx, int error)
+{
+	struct operation *o = ctx;
+
+	o->accepted = error == 0;
+	o->refused = error != 0;
+	if (o->accepted) {
+		for (struct operation_waiter *w = LIST_FIRST(&o->waiters), *next; w != NULL;
+		     w = next) {
+			next = LIST_NEXT(w, link);
+			if (w->timer == NULL)
+				waiter_reply(w);
+		}
+	}
+}
+
+/* The same key again: the same operation, or a fault of the client's. true after a reply. */
+static bool
+answer_again(struct stepd *s, struct http_request *r, const char *call, const char *key,
+    const uint8_t digest[KEPT_DIGEST])
+{
+	struct operation *o = operations_find_key(s, http_param(r), key);
+
+	if (o == NULL)
+		return false;
+	if (strcmp(o->call, call) != 0 || memcmp(o->digest, digest, KEPT_DIGEST) != 0)
+		http_reply_detail(r, 422, api_key_taken);
+	else if (!o->accepted)
+		operation_wait(o, r, -1);
+	else {
+		http_add_header(r, "Preference-Applied", "respond-async");
+		operation_reply_accepted(o, r);
+	}
+	return true;
+}
+
+/* The handler answers at once what it refuses, or has answered before: then there is no operation.
+ */
+static void
+run(struct operation *o, struct http_request *r,
+    void (*handle)(struct stepd *, struct http_request *))
+{
+	o->http = http_detach(r, on_answer, o);
+	if (o->http == NULL) {
+		operation_free(o);
+		http_reply_detail(r, 503, no_memory);
+		return;
+	}
+	o->handling = true;
+	handle(o->stepd, o->http);
+	o->handling = false;
+	if (o->answered) {
+		struct http_answer answer = {.status = o->status,
+		    .headers = o->headers == NULL ? "" : o->headers,
+		    .type = "application/json",
+		    .body = o->body,
+		    .fd = o->fd,
+		    .len = o->len};
+
+		if (o->body == NULL && o->fd < 0)
+			http_reply_detail(r, 503, no_memory);
+		else
+			http_reply_answer(r, &answer);
+		operation_free(o);
+		return;
+	}
+	operation_wait(o, r, -1);
+	if (operation_keep(o, on_accepted) != 0)
+		on_accepted(o, -ENOMEM);
+	free(o->ids);
+	o->ids = NULL;
+	o->ids_len = 0;
+}
+
+void
+operation_run(struct stepd *s, struct http_request *r, const char *call, bool text,
+    void (*handle)(struct stepd *s, struct http_request *r))
+{
+	uint8_t digest[KEPT_DIGEST];
+	struct operation *o;
+	const char *key;
+
+	if (api_key(r, &key) != 0)
+		return;
+	if (api_digest(r, digest) != 0) {
+		http_reply_detail(r, 503, no_memory);
+		return;
+	}
+	if (key != NULL && answer_again(s, r, call, key, digest))
+		return;
+	o = operation_new(s, key);
+	if (o == NULL) {
+		http_add_header(r, "Retry-After", "10");
+		http_reply_detail(r, 503, "too many operations are under way");
+		return;
+	}
+	o->text = text;
+	memcpy(o->digest, digest, sizeof(digest));
+	snprintf(o->call, sizeof(o->call), "%s", call);
+	snprintf(o->session_id, sizeof(o->session_id), "%s", http_param(r));
+	run(o, r, handle);
+}
