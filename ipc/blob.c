@@ -69,6 +69,12 @@ blob_is_sealed(int fd)
 int
 blob_map(struct blob_view *view, int fd)
 {
+	return blob_map_most(view, fd, SIZE_MAX);
+}
+
+int
+blob_map_most(struct blob_view *view, int fd, size_t most)
+{
 	struct stat st;
 	void *data;
 
@@ -77,6 +83,8 @@ blob_map(struct blob_view *view, int fd)
 		return -EPERM;
 	if (fstat(fd, &st) != 0)
 		return -errno;
+	if ((uintmax_t)st.st_size > most)
+		return -EFBIG;
 	if (st.st_size == 0)
 		return 0;
 	data = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_SHARED, fd, 0);

@@ -28,6 +28,9 @@ struct blob_view {
 /* Maps a blob that another process made: refused with -EPERM unless it is sealed. Does not consume
    fd. 0 or -errno. */
 int blob_map(struct blob_view *view, int fd);
+/* The same for one that is not trusted with its size: -EFBIG over `most`, though nothing may be in
+   it. */
+int blob_map_most(struct blob_view *view, int fd, size_t most);
 void blob_unmap(struct blob_view *view);
 
 #endif

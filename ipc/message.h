@@ -17,6 +17,13 @@
 
 enum { MESSAGE_MAX = 64 * 1024 }; /* bytes of a datagram, header included */
 
+/* Bytes of the blobs that a worker answers with; stepd takes no larger ones. */
+enum {
+	RENDERED_MAX = 1 << 30, /* 64 MiB of text, a token for each of its bytes, and more */
+	GENERATED_MAX = 16 << 20,
+	FAILED_MAX = 2 << 20, /* FAULTS_SIZE_MAX, and more */
+};
+
 /* X(NAME, number, fd that travels with it) */
 #define MESSAGE_LIST(X)                                                                            \
 	/* worker -> stepd, once, when it can take requests */                                     \

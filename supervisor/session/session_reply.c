@@ -49,9 +49,9 @@ session_reply_detail(struct session *s, unsigned status, const char *sentence)
 void
 session_reply_failed(struct session *s, const struct message_failed *failed, int fd)
 {
-	struct blob_view view;
+	struct blob_view view = {.len = 0};
 
-	if (fd < 0 || blob_map(&view, fd) != 0) {
+	if (fd < 0 || blob_map_most(&view, fd, FAILED_MAX) != 0 || view.len == 0) {
 		session_reply_detail(s, failed->status,
 		    failed->detail[0] != '\0' ? failed->detail : "the worker refused the request");
 		return;

@@ -98,7 +98,7 @@ take_rendered(struct session *s, struct message *m, uint64_t *json_len)
 
 	if (m->type != MSG_RENDERED || wire_get_end(&m->body) != 0 || fd < 0)
 		return -EBADMSG;
-	if (blob_map(&view, fd) != 0)
+	if (blob_map_most(&view, fd, RENDERED_MAX) != 0)
 		return -EBADMSG;
 	wire_get_init(&r, view.data, view.len);
 	*json_len = wire_get_u64(&r);
@@ -185,12 +185,16 @@ generating_answer(struct session *s, struct session_input *in)
 	int fd = in->answer->fd;
 
 	if (in->answer->type != MSG_GENERATED || wire_get_end(&in->answer->body) != 0 || fd < 0 ||
-	    blob_map(&view, fd) != 0) {
+	    blob_map_most(&view, fd, GENERATED_MAX) != 0) {
 		in->error = -EBADMSG;
 		return;
 	}
 	len = view.len;
 	blob_unmap(&view);
+	if (len == 0) {
+		in->error = -EBADMSG;
+		return;
+	}
 	in->answer->fd = -1;
 	session_reply_blob(s, fd, 0, len);
 	session_settle(s);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "supervisor/session/anchor.h"
 #include "supervisor/session/journal.h"
 #include "supervisor/session/kept_answer.h"
 #include "supervisor/session/session_record.h"
@@ -71,11 +72,24 @@ check_session(const uint8_t *data, size_t size)
 		same_bytes(packed, session_record_put(&record, packed), data, size);
 }
 
+static void
+check_anchor(const uint8_t *data, size_t size)
+{
+	uint8_t packed[ANCHOR_RECORD_MAX];
+	struct anchor anchor;
+	int error = anchor_get(&anchor, data, size);
+
+	if (error != 0)
+		refused(error, data, size, ANCHOR_VERSION);
+	else
+		same_bytes(packed, anchor_put(&anchor, packed), data, size);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const checks[])(const uint8_t *, size_t) = {
-	    check_step, check_answer, check_session};
+	    check_step, check_answer, check_session, check_anchor};
 
 	if (size > 0)
 		checks[data[0] % (sizeof(checks) / sizeof(*checks))](data + 1, size - 1);

@@ -4,6 +4,7 @@
  *
  *	fault-worker TRAIN:2:kill SAVE:1:hang ... --channel 3
  *
+ * frames-N sends what the seed N makes of an answer (fault_frames.h).
  * A saved state is the text "state <step>" and filler.
  */
 #include <signal.h>
@@ -18,6 +19,7 @@
 #include "ipc/channel.h"
 #include "ipc/json.h"
 #include "ipc/json_write.h"
+#include "tests/http/fault_frames.h"
 #include "worker/sandbox_calls.h"
 
 enum { ARTIFACT = 1 << 20 };
@@ -310,6 +312,9 @@ serve(struct message *m)
 
 	wire_put_init(&w, storage, sizeof(storage));
 	act(fault);
+	if (strncmp(fault, "frames-", 7) == 0 &&
+	    !fault_frames(channel.fd, m, strtoull(fault + 7, NULL, 10)))
+		return;
 	if (strcmp(fault, "refuse") == 0) {
 		refuse(m->request, 422, "refused by the fault", -1);
 	} else if (strcmp(fault, "status") == 0) {
@@ -350,6 +355,8 @@ main(int argc, char **argv)
 	channel_init(&channel, atoi(argv[argc - 1]));
 	fault = fault_now(MSG_READY);
 	act(fault);
+	if (strncmp(fault, "frames-", 7) == 0)
+		fault_frames(channel.fd, NULL, strtoull(fault + 7, NULL, 10));
 	if (strcmp(fault, "protocol") == 0)
 		ready.protocol++;
 	wire_put_init(&w, storage, sizeof(storage));
