@@ -19,6 +19,7 @@
 #include "supervisor/serve.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
+#include "supervisor/status/status.h"
 #include "supervisor/stepd.h"
 #include "supervisor/transfer/transfer.h"
 
@@ -32,6 +33,7 @@ static const struct stepd_part parts[] = {
     {"transfer", transfer_start, NULL, transfer_free},
     {"sessions", sessions_start, sessions_stop, sessions_free},
     {"operations", operations_start, operations_stop, operations_free},
+    {"status", status_start, NULL, status_free},
     {"http", serve_start, serve_stop, serve_free},
 };
 
@@ -132,8 +134,10 @@ run_parts(struct stepd *s)
 	static const int numbers[] = {SIGTERM, SIGINT};
 	struct event signals[sizeof(numbers) / sizeof(numbers[0])], hangup;
 	size_t started = 0;
+	sigset_t late;
 	int rc = 0;
 
+	sigfillset(&late);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		evsignal_assign(&signals[i], s->base, numbers[i], on_signal, s);
 		if (event_add(&signals[i], NULL) != 0)
@@ -154,6 +158,8 @@ run_parts(struct stepd *s)
 		event_del(&stop_timer);
 	while (started-- > 0)
 		parts[started].free(s);
+	/* One that comes this late does not make an ordinary end another one. */
+	pthread_sigmask(SIG_BLOCK, &late, NULL);
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
 		event_del(&signals[i]);
 	event_del(&hangup);
@@ -210,7 +216,8 @@ with_settings(bool check)
 	int rc;
 
 	rc = config_load(&c, environ, error);
-	if (rc == 0 && (serve_check(&c, reason) != 0 || transfer_check(&c, reason) != 0)) {
+	if (rc == 0 && (serve_check(&c, reason) != 0 || transfer_check(&c, reason) != 0 ||
+			   status_check(&c, reason) != 0)) {
 		snprintf(error, sizeof(error), "%s", reason);
 		rc = -EINVAL;
 	}

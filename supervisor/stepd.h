@@ -19,6 +19,7 @@ struct stepd {
 	struct transfer *transfer;
 	struct sessions *sessions;
 	struct operations *operations;
+	struct status *status;
 	/* what /healthz says; kept true by the sessions */
 	struct {
 		bool cuda_available, cuda_verified, active_session;

@@ -165,4 +165,4 @@ generate_run(int argc, char **argv)
 
 const struct ctl_verb ctl_generate = {"generate",
     "--prompt TEXT (--session ID | --model NAME|PATH [--state FILE]) [options]",
-    "continues a text, adapter on and off", options, generate_run};
+    "continues a text, adapter on and off", options, generate_run, NULL};

@@ -12,6 +12,7 @@
 static const struct ctl_verb *const verbs[] = {
     &ctl_train,
     &ctl_sessions,
+    &ctl_status,
     &ctl_generate,
     &ctl_verify,
 };
@@ -27,7 +28,8 @@ print_help(FILE *to)
 	fputs("\n`stepctl VERB --help` tells a verb's options. `stepctl --version` the version.\n\n"
 	      "exit codes:\n"
 	      "  0    done\n"
-	      "  1    the answer is no: a verification failed, a file could not be written\n"
+	      "  1    the answer is no: a verification failed, a file could not be written,\n"
+	      "       status found something that somebody has to act on\n"
 	      "  2    bad arguments or bad input; nothing was sent\n"
 	      "  3    the service did not answer: nothing is known about it\n"
 	      "  4    the service answered with an error\n"
@@ -40,6 +42,8 @@ print_verb_help(const struct ctl_verb *v)
 {
 	printf("usage: stepctl %s %s\n\n%s\n\noptions:\n", v->name, v->arguments, v->about);
 	ctl_print_options(stdout, v->options);
+	if (v->notes != NULL)
+		printf("\n%s", v->notes);
 }
 
 static int

@@ -84,4 +84,4 @@ sessions_run(int argc, char **argv)
 }
 
 const struct ctl_verb ctl_sessions = {
-    "sessions", "[options]", "lists the service's sessions", options, sessions_run};
+    "sessions", "[options]", "lists the service's sessions", options, sessions_run, NULL};

@@ -313,4 +313,4 @@ train_run(int argc, char **argv)
 }
 
 const struct ctl_verb ctl_train = {"train", "--data FILE --model NAME|PATH --out FOLDER [options]",
-    "trains an adapter on rows, one optimizer step per request", options, train_run};
+    "trains an adapter on rows, one optimizer step per request", options, train_run, NULL};

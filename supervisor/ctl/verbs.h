@@ -23,8 +23,9 @@ struct ctl_verb {
 	const char *about;     /* one line */
 	const struct ctl_option *options;
 	int (*run)(int argc, char **argv);
+	const char *notes; /* more for its --help, whole lines, or NULL */
 };
 
-extern const struct ctl_verb ctl_train, ctl_sessions, ctl_verify, ctl_generate;
+extern const struct ctl_verb ctl_train, ctl_sessions, ctl_verify, ctl_generate, ctl_status;
 
 #endif

@@ -352,4 +352,4 @@ verify_run(int argc, char **argv)
 
 const struct ctl_verb ctl_verify = {"verify", "FOLDER|FILE... [--json]",
     "checks adapters, states, folders of runs: digest, parse, shapes, all finite", options,
-    verify_run};
+    verify_run, NULL};

@@ -115,6 +115,7 @@ struct http_server {
 	unsigned conn_count;
 	unsigned request_count; /* also those whose client has gone */
 	uint64_t body_used;
+	uint64_t turned_away, answered[6]; /* struct http_counts */
 	bool stopping, freed;
 	char address[HTTP_PEER_BYTES];
 };

@@ -117,6 +117,7 @@ begin(struct http_request *r, unsigned status, const char *type, uint64_t len)
 	log_debug("%s %s %u %.1f ms%s%s%s", r->head.method != NULL ? r->head.method : "?", r->label,
 	    status, milliseconds_since(&r->begun), *r->caller != '\0' ? ", token " : "", r->caller,
 	    c == NULL ? ", client gone" : "");
+	r->server->answered[status / 100 % 6]++;
 	if (c == NULL)
 		return false;
 	http_conn_settle(c);

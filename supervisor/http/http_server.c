@@ -49,6 +49,7 @@ on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *
 	(void)listener;
 	(void)peer_len;
 	if (s->conn_count >= s->options.connections && !make_room(s)) {
+		s->turned_away++;
 		log_warning("a connection was turned away: %u are open", s->conn_count);
 		close(fd);
 		return;
@@ -171,6 +172,14 @@ http_server_free(struct http_server *s)
 	s->freed = true;
 	if (--s->request_count == 0)
 		free(s);
+}
+
+void
+http_server_counts(const struct http_server *s, struct http_counts *out)
+{
+	*out = (struct http_counts){
+	    .open = s->conn_count, .limit = s->options.connections, .turned_away = s->turned_away};
+	memcpy(out->answered, s->answered, sizeof(out->answered));
 }
 
 const char *

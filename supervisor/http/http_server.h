@@ -64,6 +64,13 @@ void http_server_stop(struct http_server *s);
 unsigned http_server_busy(const struct http_server *s);
 /* Closes everything; requests not yet replied to are gone. NULL is allowed. */
 void http_server_free(struct http_server *s);
+/* What it has done so far, for operators. */
+struct http_counts {
+	unsigned open, limit; /* connections */
+	uint64_t turned_away; /* connections for which there was no room */
+	uint64_t answered[6]; /* requests by the hundreds of their status: [2] = 2xx */
+};
+void http_server_counts(const struct http_server *s, struct http_counts *out);
 /* The bound address, "127.0.0.1:43121". A view. */
 const char *http_server_address(const struct http_server *s);
 

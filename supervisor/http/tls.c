@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/ssl.h>
@@ -87,6 +88,17 @@ tls_open(struct ssl_ctx_st **out, const char *cert, const char *key, char reason
 		*out = NULL;
 	}
 	return rc;
+}
+
+int64_t
+tls_not_after(const struct ssl_ctx_st *tls)
+{
+	const X509 *cert = SSL_CTX_get0_certificate(tls);
+	struct tm tm;
+
+	if (cert == NULL || ASN1_TIME_to_tm(X509_get0_notAfter(cert), &tm) != 1)
+		return -1;
+	return (int64_t)timegm(&tm);
 }
 
 void

@@ -24,7 +24,7 @@
 	X(HANG, "hang", "did not answer in time")
 
 #define CHILD_END_ENUM(name, ...) CHILD_##name,
-enum child_class { CHILD_END_LIST(CHILD_END_ENUM) };
+enum child_class { CHILD_END_LIST(CHILD_END_ENUM) CHILD_CLASSES };
 #undef CHILD_END_ENUM
 
 /* What was known when it was reaped. */

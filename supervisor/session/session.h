@@ -108,6 +108,8 @@ struct session_outcome {
 	char json[KEPT_JSON_MAX]; /* the answer, or "" where it is in fd */
 	int fd;			  /* or -1 */
 	uint64_t offset, len;	  /* in fd */
+	bool stepped;		  /* it was a step: */
+	struct message_trained trained;
 };
 
 /* On the way back: where it is in the journal, and what the step there was. */
@@ -146,6 +148,10 @@ struct session {
 	struct anchor anchor;
 	struct session_restore restore;
 	uint64_t restarts, replay_differences;
+	unsigned ends[CHILD_CLASSES]; /* of its workers, those that were not asked for */
+	bool stepped;		      /* since stepd started: */
+	struct message_trained last_step;
+	char sandbox[160]; /* what holds of its worker's, "" = not told */
 	uint8_t quarantine[QUARANTINE_MAX][QUARANTINE_DIGEST]; /* requests not tried again */
 	size_t quarantined;
 };

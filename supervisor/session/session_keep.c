@@ -104,6 +104,9 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 	struct change *c = calloc(1, sizeof(*c));
 
 	s->state = SESSION_KEEPING;
+	o->stepped = t != NULL;
+	if (t != NULL)
+		o->trained = *t;
 	o->record.changed_at = (int64_t)time(NULL);
 	if (c != NULL) {
 		add(c, STORE_SESSIONS, o->record.id, strlen(o->record.id), c->record,
@@ -164,6 +167,10 @@ keeping_kept(struct session *s, struct session_input *in)
 	/* Why its worker has gone, if it has meanwhile. */
 	memcpy(o->record.reason, s->record.reason, sizeof(o->record.reason));
 	s->record = o->record;
+	if (o->stepped) {
+		s->stepped = true;
+		s->last_step = o->trained;
+	}
 	o->fd = -1;
 	http_add_header(s->current->http, "Stepd-Durable", s->stepd->config->durability);
 	if (fd >= 0)

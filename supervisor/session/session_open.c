@@ -203,6 +203,7 @@ opening_answer(struct session *s, struct session_input *in)
 	snprintf(s->record.device, sizeof(s->record.device), "%s", answer.device);
 	log_info("session %s: sandbox of worker %d: %s", s->record.id, (int)child_pid(s->child),
 	    answer.sandbox);
+	snprintf(s->sandbox, sizeof(s->sandbox), "%s", answer.sandbox);
 	if (s->spool < 0) {
 		opened(s);
 		return;

@@ -181,6 +181,7 @@ reopening_answer(struct session *s, struct session_input *in)
 		in->error = -EBADMSG;
 		return;
 	}
+	snprintf(s->sandbox, sizeof(s->sandbox), "%s", answer.sandbox);
 	s->restore.part = 0;
 	s->restore.step = 0;
 	if (s->anchor.fd < 0) {

@@ -42,6 +42,7 @@ on_died(void *ctx, const struct child_death *death)
 	struct session *s = ctx;
 
 	s->child = NULL;
+	s->ends[death->class] += death->class != CHILD_CLEAN;
 	snprintf(s->record.reason, sizeof(s->record.reason), "%s", child_class_text(death->class));
 	session_event(s, EV_DIED, &in);
 }

@@ -40,6 +40,8 @@
 	/* places */ \
 	X(PATH, state_dir, "STEPD_STATE_DIR", 1, 4095, NULL, 0, \
 	    "folder for everything stepd keeps (else $STATE_DIRECTORY, else ~/.local/state/stepd)") \
+	X(STRING, status_socket, "STEPD_STATUS_SOCKET", 1, 4095, NULL, 0, \
+	    "Unix socket that stepctl status asks (else status.sock in the state folder); off: none") \
 	X(PATH, model_dir, "STEPD_MODEL_DIR", 1, 4095, NULL, 0, \
 	    "folder with models: org/name, an alias, or a GGUF file below it") \
 	X(PATH, hf_home, "HF_HOME", 1, 4095, NULL, 0, \

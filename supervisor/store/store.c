@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ipc/log.h"
@@ -19,6 +20,7 @@ struct change {
 	void (*done)(void *ctx, int error);
 	void *ctx;
 	int error;
+	double queued; /* monotonic seconds */
 	size_t count;
 	struct store_write writes[]; /* keys and data follow in the same allocation */
 };
@@ -38,7 +40,18 @@ struct store {
 	/* under lock: */
 	struct queue waiting, finished;
 	bool busy, closing;
+	double busy_since; /* when the oldest change under way was queued */
+	size_t unfinished;
 };
+
+static double
+monotonic_seconds(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
 
 static void
 queue_init(struct queue *q)
@@ -110,6 +123,7 @@ writer(void *arg)
 		if (all == NULL)
 			break;
 		s->busy = true;
+		s->busy_since = all->queued;
 		pthread_mutex_unlock(&s->lock);
 		error = commit(s, all, NULL);
 		for (struct change *c = all; c != NULL; c = c->next) {
@@ -120,6 +134,7 @@ writer(void *arg)
 		s->busy = false;
 		for (; all != NULL; all = next) {
 			next = all->next;
+			s->unfinished--;
 			queue_add(&s->finished, all);
 		}
 		if (write(s->wake_fd, &one, sizeof(one)) < 0) {
@@ -165,6 +180,8 @@ start_thread(struct store *s)
 	error = pthread_create(&s->thread, NULL, writer, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	s->running = error == 0;
+	if (s->running)
+		pthread_setname_np(s->thread, "store");
 	return -error;
 }
 
@@ -236,7 +253,8 @@ store_commit(struct store *s, const struct store_write *writes, size_t count,
 	c = malloc(room);
 	if (c == NULL)
 		return -ENOMEM;
-	*c = (struct change){.done = done, .ctx = ctx, .count = count};
+	*c = (struct change){
+	    .done = done, .ctx = ctx, .queued = monotonic_seconds(), .count = count};
 	at = (uint8_t *)(c->writes + count);
 	for (size_t i = 0; i < count; i++) {
 		c->writes[i] = writes[i];
@@ -249,6 +267,7 @@ store_commit(struct store *s, const struct store_write *writes, size_t count,
 	}
 	pthread_mutex_lock(&s->lock);
 	queue_add(&s->waiting, c);
+	s->unfinished++;
 	pthread_cond_signal(&s->work);
 	pthread_mutex_unlock(&s->lock);
 	return 0;
@@ -263,6 +282,24 @@ store_is_idle(struct store *s)
 	idle = s->waiting.first == NULL && s->finished.first == NULL && !s->busy;
 	pthread_mutex_unlock(&s->lock);
 	return idle;
+}
+
+int
+store_facts(struct store *s, struct store_facts *out)
+{
+	double oldest = 0;
+
+	*out = (struct store_facts){0};
+	pthread_mutex_lock(&s->lock);
+	out->changes = s->unfinished;
+	if (s->busy)
+		oldest = s->busy_since;
+	else if (s->waiting.first != NULL)
+		oldest = s->waiting.first->queued;
+	pthread_mutex_unlock(&s->lock);
+	if (oldest > 0)
+		out->oldest_seconds = monotonic_seconds() - oldest;
+	return store_env_facts(&s->env, out);
 }
 
 void

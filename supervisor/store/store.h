@@ -58,6 +58,16 @@ int store_commit(struct store *s, const struct store_write *writes, size_t count
 /* Nothing queued or under way? */
 bool store_is_idle(struct store *s);
 
+/* What an operator wants to know. */
+struct store_facts {
+	uint64_t used_bytes, map_bytes; /* of its file, and what it may grow to */
+	unsigned readers, readers_max;	/* places of readers that were ever in use, and there are */
+	size_t changes;			/* queued or under way */
+	double oldest_seconds;		/* since the oldest of these was queued, 0 = none */
+};
+/* Never waits for the disk. 0 or -errno. */
+int store_facts(struct store *s, struct store_facts *out);
+
 /* A copy of one record, which the caller frees; what is queued is not seen. 0, -ENOENT, or -errno
    with *data NULL. */
 int store_get(struct store *s, enum store_table table, const void *key, size_t key_len, void **data,

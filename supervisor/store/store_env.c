@@ -189,6 +189,24 @@ store_env_set_sync(struct store_env *s, bool sync)
 }
 
 int
+store_env_facts(struct store_env *s, struct store_facts *out)
+{
+	MDB_envinfo info;
+	MDB_stat stat;
+	int rc = mdb_env_info(s->env, &info);
+
+	if (rc == 0)
+		rc = mdb_env_stat(s->env, &stat);
+	if (rc != 0)
+		return store_error(rc);
+	out->used_bytes = (info.me_last_pgno + 1) * (uint64_t)stat.ms_psize;
+	out->map_bytes = info.me_mapsize;
+	out->readers = info.me_numreaders;
+	out->readers_max = info.me_maxreaders;
+	return 0;
+}
+
+int
 store_env_get(struct store_env *s, enum store_table table, const void *key, size_t key_len,
     void **data, size_t *len)
 {

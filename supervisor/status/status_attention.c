@@ -1,0 +1,137 @@
+/* What somebody has to act on, a sentence each. A fact that could not be read is told too: it is
+   not a good one. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "supervisor/http/tls.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/status/status_write.h"
+#include "supervisor/stepd.h"
+#include "supervisor/store/store.h"
+
+enum {
+	FULL_PERCENT = 95,
+	STUCK_SECONDS = 30,
+	CERTIFICATE_DAYS = 7,
+	TRIES_TOLD = 3,
+	DAY = 24 * 60 * 60,
+};
+
+static void tell(struct json_writer *w, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static void
+tell(struct json_writer *w, const char *format, ...)
+{
+	char sentence[512];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(sentence, sizeof(sentence), format, args);
+	va_end(args);
+	json_write_string(w, sentence);
+}
+
+static bool
+is_full(uint64_t all, uint64_t free)
+{
+	double used = all > free ? (double)(all - free) : 0;
+
+	return all > 0 && 100 * used / (double)all >= FULL_PERCENT;
+}
+
+/* One line for a file system, whatever of ours lies on it. */
+static bool
+is_told(const struct status_facts *facts, int disk)
+{
+	for (int i = 0; i < disk; i++) {
+		if (facts->disks[i].known && facts->disks[i].device == facts->disks[disk].device)
+			return true;
+	}
+	return false;
+}
+
+static void
+tell_disks(const struct status_facts *facts, struct json_writer *w)
+{
+	for (int i = 0; i < STATUS_DISKS; i++) {
+		const struct fact_disk *d = facts != NULL ? &facts->disks[i] : NULL;
+		const char *name = status_disk_name(i);
+
+		if (d == NULL || !d->known) {
+			tell(w, "the disk of the %s could not be read", name);
+			continue;
+		}
+		if (is_told(facts, i))
+			continue;
+		if (is_full(d->bytes, d->bytes_free))
+			tell(w, "the disk of the %s is full to %d %% or more", name, FULL_PERCENT);
+		if (is_full(d->inodes, d->inodes_free))
+			tell(w, "the disk of the %s has used %d %% or more of its inodes", name,
+			    FULL_PERCENT);
+	}
+}
+
+static void
+tell_store(struct stepd *s, struct json_writer *w)
+{
+	struct store_facts f;
+
+	if (store_facts(s->store, &f) != 0) {
+		tell(w, "the store could not be read");
+		return;
+	}
+	if (is_full(f.map_bytes, f.map_bytes - f.used_bytes))
+		tell(w, "the store is full to %d %% or more of what it may hold", FULL_PERCENT);
+	if (f.oldest_seconds > STUCK_SECONDS)
+		tell(w, "the store has not finished a change for %.0f s: its disk does not answer",
+		    f.oldest_seconds);
+}
+
+static void
+tell_certificate(struct stepd *s, struct json_writer *w)
+{
+	int64_t left;
+
+	if (s->tls == NULL)
+		return;
+	left = tls_not_after(s->tls) - (int64_t)time(NULL);
+	if (left < 0)
+		tell(w, "the TLS certificate has ended");
+	else if (left < CERTIFICATE_DAYS * DAY)
+		tell(w, "the TLS certificate ends in less than %d days", CERTIFICATE_DAYS);
+}
+
+static void
+tell_session(const struct session *s, struct json_writer *w)
+{
+	if (s->state == SESSION_NEEDS_RESTORE)
+		tell(w, "session %s has no worker and has to be restored (step %llu, saved %llu)",
+		    s->record.id, (unsigned long long)s->record.step,
+		    (unsigned long long)s->record.saved_step);
+	if (s->child == NULL && s->restore.tries >= TRIES_TOLD &&
+	    s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_CLOSED)
+		tell(w, "session %s: %u workers in a row did not bring it back", s->record.id,
+		    s->restore.tries);
+	if (s->replay_differences > 0)
+		tell(w, "session %s: %llu steps came out otherwise when they were replayed",
+		    s->record.id, (unsigned long long)s->replay_differences);
+}
+
+void
+status_write_attention(struct stepd *s, const struct status_facts *facts, struct json_writer *w)
+{
+	size_t told = 0;
+
+	json_write_key(w, "attention");
+	json_write_array(w);
+	tell_disks(facts, w);
+	tell_store(s, w);
+	tell_certificate(s, w);
+	for (const struct session *at = s->sessions->first; at != NULL; at = at->next) {
+		if (at->state != SESSION_CLOSED && told++ < STATUS_SESSIONS_MAX)
+			tell_session(at, w);
+	}
+	json_write_array_end(w);
+}
