@@ -173,6 +173,9 @@ run(const struct config *c)
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
+	/* first of all: a descriptor that was not handed over shall not be one of ours */
+	if (serve_listen(&s) != 0)
+		return 1;
 	s.state_fd = state_open(c->state_dir);
 	if (s.state_fd < 0) {
 		log_error("state folder %s: %s", c->state_dir,
@@ -186,6 +189,8 @@ run(const struct config *c)
 	rc = s.base != NULL ? run_parts(&s) : -ENOMEM;
 	if (s.base != NULL)
 		event_base_free(s.base);
+	while (s.listen_count > 0) /* the server never started */
+		close(s.listen_fds[--s.listen_count]);
 	close(s.state_fd);
 	if (rc == 0)
 		log_info("stopped");

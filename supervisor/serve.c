@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/activation.h"
 #include "supervisor/credentials.h"
 #include "supervisor/http/address.h"
 #include "supervisor/settings/config.h"
@@ -18,6 +19,13 @@
 #include "supervisor/stepd.h"
 
 enum { OTHER_DESCRIPTORS = 128 }; /* store, workers, transfers, bodies */
+
+/* May plain HTTP be spoken there? */
+static bool
+is_safe(const struct config *c, const struct sockaddr *address)
+{
+	return c->tls_cert != NULL || c->insecure_listen || address_is_loopback(address);
+}
 
 static int
 check_listen(const struct config *c, char reason[512])
@@ -31,15 +39,13 @@ check_listen(const struct config *c, char reason[512])
 		    rc == -EINVAL ? "not an address and port" : "the address is not known");
 		return -EINVAL;
 	}
-	if (c->tls_cert == NULL && !c->insecure_listen &&
-	    !address_is_loopback((struct sockaddr *)&address)) {
-		snprintf(reason, 512,
-		    "STEPD_LISTEN is \"%s\": without TLS only loopback is listened on; set "
-		    "STEPD_TLS_CERT, or STEPD_INSECURE_LISTEN=true",
-		    c->listen);
-		return -EINVAL;
-	}
-	return 0;
+	if (is_safe(c, (struct sockaddr *)&address))
+		return 0;
+	snprintf(reason, 512,
+	    "STEPD_LISTEN is \"%s\": without TLS only loopback is listened on; set "
+	    "STEPD_TLS_CERT, or STEPD_INSECURE_LISTEN=true",
+	    c->listen);
+	return -EINVAL;
 }
 
 int
@@ -81,6 +87,77 @@ allowed_connections(const struct config *c)
 	return (unsigned)most;
 }
 
+/* The sockets that were handed over, judged as STEPD_LISTEN would be. */
+static int
+take_sockets(struct stepd *s)
+{
+	char reason[256], text[64];
+	int count = activation_take(s->listen_fds, STEPD_LISTEN_FDS, reason);
+
+	if (count < 0) {
+		log_error("%s", reason);
+		return count;
+	}
+	for (int i = 0; i < count; i++) {
+		struct sockaddr_storage address = {0};
+		socklen_t len = sizeof(address);
+
+		getsockname(s->listen_fds[i], (struct sockaddr *)&address, &len);
+		address_text((struct sockaddr *)&address, text, sizeof(text));
+		if (!is_safe(s->config, (struct sockaddr *)&address)) {
+			log_error("LISTEN_FDS: descriptor %d listens on %s: without TLS only "
+				  "loopback is; set STEPD_TLS_CERT, or STEPD_INSECURE_LISTEN=true",
+			    s->listen_fds[i], text);
+			return -EINVAL;
+		}
+	}
+	s->listen_count = (size_t)count;
+	if (count > 0)
+		log_info("listening sockets were handed over: STEPD_LISTEN does not count");
+	return 0;
+}
+
+int
+serve_listen(struct stepd *s)
+{
+	const struct config *c = s->config;
+	int rc = take_sockets(s);
+
+	if (rc != 0 || s->listen_count > 0)
+		return rc;
+	rc = address_listen(c->listen, (uint16_t)c->port);
+	if (rc < 0) {
+		log_error("listening on %s: %s", c->listen, strerror(-rc));
+		return rc;
+	}
+	s->listen_fds[s->listen_count++] = rc;
+	return 0;
+}
+
+/* The server is told its sockets, and people where they are. */
+static int
+open_door(struct stepd *s)
+{
+	const char *scheme = s->tls != NULL ? "https" : "http", *address;
+	char url[128];
+	int rc = 0;
+
+	while (rc == 0 && s->listen_count > 0) {
+		/* from the first on: the address file has that one */
+		rc = http_server_listen(s->http, s->listen_fds[0]);
+		s->listen_count--;
+		memmove(s->listen_fds, s->listen_fds + 1, s->listen_count * sizeof(int));
+	}
+	for (size_t i = 0; rc == 0 && (address = http_server_address(s->http, i)) != NULL; i++) {
+		snprintf(url, sizeof(url), "%s://%s\n", scheme, address);
+		if (i == 0)
+			rc = state_file_write(s->state_fd, "address", url, strlen(url));
+		if (rc == 0 && (printf("listening on %s", url) < 0 || fflush(stdout) != 0))
+			log_warning("standard output is closed");
+	}
+	return rc;
+}
+
 int
 serve_start(struct stepd *s)
 {
@@ -94,24 +171,14 @@ serve_start(struct stepd *s)
 	    .idle_seconds = (unsigned)c->idle_timeout,
 	    .body_memory = c->body_memory,
 	};
-	char url[128];
 	int rc = credentials_open(s);
 
 	if (rc != 0)
 		return rc;
 	options.tls = s->tls;
 	options.connections = allowed_connections(c);
-	rc = http_server_open(&s->http, s->base, c->listen, (uint16_t)c->port, &options);
-	if (rc != 0) {
-		log_error("listening on %s: %s", c->listen, strerror(-rc));
-		return rc;
-	}
-	snprintf(url, sizeof(url), "%s://%s\n", s->tls != NULL ? "https" : "http",
-	    http_server_address(s->http));
-	rc = state_file_write(s->state_fd, "address", url, strlen(url));
-	if (rc == 0 && (printf("listening on %s", url) < 0 || fflush(stdout) != 0))
-		log_warning("standard output is closed");
-	return rc;
+	rc = http_server_open(&s->http, s->base, &options);
+	return rc == 0 ? open_door(s) : rc;
 }
 
 bool

@@ -7,6 +7,11 @@
 struct config;
 struct stepd;
 
+/* Opens the listening sockets, or takes over those that were handed over (activation.h); nobody is
+   served yet. 0, or -errno after a line in the log. What serve_start has not taken from
+   s->listen_fds is the caller's to close. */
+int serve_listen(struct stepd *s);
+
 /* Parts of the program (stepd.h). */
 int serve_start(struct stepd *s);
 bool serve_stop(struct stepd *s);

@@ -6,13 +6,18 @@
 #define SUPERVISOR_STEPD_H
 
 #include <stdbool.h>
+#include <stddef.h>
 
 struct event_base;
+
+enum { STEPD_LISTEN_FDS = 16 };
 
 struct stepd {
 	struct event_base *base;
 	const struct config *config;
-	int state_fd; /* the state folder, held by this process alone */
+	int state_fd;			  /* the state folder, held by this process alone */
+	int listen_fds[STEPD_LISTEN_FDS]; /* the HTTP server's to be */
+	size_t listen_count;
 	struct http_server *http;
 	struct objects *objects;
 	struct store *store;

@@ -8,6 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+
+enum { BACKLOG = 1024 };
 
 /* Cuts text into host and port; host is "" for every address. */
 static int
@@ -54,6 +57,26 @@ address_resolve(const char *text, uint16_t port, struct sockaddr_storage *out, s
 	memcpy(out, list->ai_addr, list->ai_addrlen);
 	freeaddrinfo(list);
 	return out->ss_family == AF_INET || out->ss_family == AF_INET6 ? 0 : -EAFNOSUPPORT;
+}
+
+int
+address_listen(const char *text, uint16_t port)
+{
+	struct sockaddr_storage address;
+	socklen_t len;
+	int fd, one = 1, rc = address_resolve(text, port, &address, &len);
+
+	if (rc != 0)
+		return rc;
+	fd = socket(address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(fd, (struct sockaddr *)&address, len) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	rc = -errno;
+	close(fd);
+	return rc;
 }
 
 bool

@@ -12,6 +12,10 @@
 /* Resolves text to its first address, for listening. port 0 leaves the one in text. 0, -EINVAL (its
    form), -ENOENT (its name), -EAFNOSUPPORT. */
 int address_resolve(const char *text, uint16_t port, struct sockaddr_storage *out, socklen_t *len);
+/* A socket that listens there, not blocking, closed on exec; or what address_resolve says, or
+ * -errno.
+ */
+int address_listen(const char *text, uint16_t port);
 /* 127.0.0.0/8 or ::1? */
 bool address_is_loopback(const struct sockaddr *address);
 /* The host alone, IPv4 written into IPv6 (::ffff:a.b.c.d); other families: all zeros. */

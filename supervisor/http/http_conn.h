@@ -109,7 +109,9 @@ TAILQ_HEAD(http_conns, http_conn);
 struct http_server {
 	struct event_base *base;
 	struct http_options options;
-	struct evconnlistener *listener;
+	struct evconnlistener *listeners[HTTP_LISTENERS];
+	char addresses[HTTP_LISTENERS][HTTP_PEER_BYTES];
+	size_t listener_count;
 	struct event *retry;	 /* to listen again after running out of descriptors */
 	struct http_conns conns; /* the longest idle first */
 	unsigned conn_count;
@@ -117,7 +119,6 @@ struct http_server {
 	uint64_t body_used;
 	uint64_t turned_away, answered[6]; /* struct http_counts */
 	bool stopping, freed;
-	char address[HTTP_PEER_BYTES];
 };
 
 /* http_conn.c */

@@ -76,39 +76,43 @@ on_retry(evutil_socket_t fd, short what, void *arg)
 
 	(void)fd;
 	(void)what;
-	if (!s->stopping)
-		evconnlistener_enable(s->listener);
+	for (size_t i = 0; i < s->listener_count; i++)
+		if (s->listeners[i] != NULL)
+			evconnlistener_enable(s->listeners[i]);
 }
 
-static int
-start_listening(struct http_server *s, const char *address, uint16_t port)
+int
+http_server_listen(struct http_server *s, int fd)
 {
-	unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_REUSEABLE;
-	struct sockaddr_storage bound;
-	socklen_t len;
-	int rc = address_resolve(address, port, &bound, &len);
+	unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC;
+	struct evconnlistener *listener = NULL;
+	struct sockaddr_storage bound = {0};
+	socklen_t len = sizeof(bound);
+	size_t n = s->listener_count;
+	int rc = 0;
 
-	if (rc != 0)
+	if (n == HTTP_LISTENERS)
+		rc = -ENOSPC;
+	else if (getsockname(fd, (struct sockaddr *)&bound, &len) != 0)
+		rc = -errno;
+	else if ((listener = evconnlistener_new(s->base, on_accept, s, flags, 0, fd)) == NULL)
+		rc = -ENOMEM;
+	if (rc != 0) {
+		close(fd);
 		return rc;
-	errno = 0;
-	s->listener = evconnlistener_new_bind(
-	    s->base, on_accept, s, flags, 1024, (struct sockaddr *)&bound, (int)len);
-	if (s->listener == NULL)
-		return errno != 0 ? -errno : -ENOMEM;
-	evconnlistener_set_error_cb(s->listener, on_accept_error);
-	len = sizeof(bound);
-	if (getsockname(evconnlistener_get_fd(s->listener), (struct sockaddr *)&bound, &len) != 0)
-		return -errno;
-	address_text((struct sockaddr *)&bound, s->address, sizeof(s->address));
+	}
+	evconnlistener_set_error_cb(listener, on_accept_error);
+	address_text((struct sockaddr *)&bound, s->addresses[n], sizeof(s->addresses[n]));
+	s->listeners[n] = listener;
+	s->listener_count++;
 	return 0;
 }
 
 int
-http_server_open(struct http_server **out, struct event_base *base, const char *address,
-    uint16_t port, const struct http_options *options)
+http_server_open(
+    struct http_server **out, struct event_base *base, const struct http_options *options)
 {
 	struct http_server *s = calloc(1, sizeof(*s));
-	int rc = -ENOMEM;
 
 	*out = NULL;
 	if (s == NULL)
@@ -117,13 +121,22 @@ http_server_open(struct http_server **out, struct event_base *base, const char *
 	s->options = *options;
 	TAILQ_INIT(&s->conns);
 	s->retry = evtimer_new(base, on_retry, s);
-	if (s->retry != NULL)
-		rc = start_listening(s, address, port);
-	if (rc == 0)
-		*out = s;
-	else
+	if (s->retry == NULL) {
 		http_server_free(s);
-	return rc;
+		return -ENOMEM;
+	}
+	*out = s;
+	return 0;
+}
+
+static void
+close_listeners(struct http_server *s)
+{
+	for (size_t i = 0; i < s->listener_count; i++) {
+		if (s->listeners[i] != NULL)
+			evconnlistener_free(s->listeners[i]);
+		s->listeners[i] = NULL;
+	}
 }
 
 void
@@ -132,9 +145,7 @@ http_server_stop(struct http_server *s)
 	struct http_conn *c, *next;
 
 	s->stopping = true;
-	if (s->listener != NULL) /* closed, so that clients are refused and do not wait in line */
-		evconnlistener_free(s->listener);
-	s->listener = NULL;
+	close_listeners(s); /* so that clients are refused, and do not wait in line */
 	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->state == HTTP_LINGER || c->state == HTTP_LATE ||
@@ -162,8 +173,7 @@ http_server_free(struct http_server *s)
 	if (s == NULL)
 		return;
 	s->stopping = true;
-	if (s->listener != NULL)
-		evconnlistener_free(s->listener);
+	close_listeners(s);
 	if (s->retry != NULL)
 		event_free(s->retry);
 	s->request_count++; /* a request that ends in here does not free s */
@@ -183,9 +193,9 @@ http_server_counts(const struct http_server *s, struct http_counts *out)
 }
 
 const char *
-http_server_address(const struct http_server *s)
+http_server_address(const struct http_server *s, size_t n)
 {
-	return s->address;
+	return n < s->listener_count ? s->addresses[n] : NULL;
 }
 
 void

@@ -52,9 +52,14 @@ struct http_options {
 	uint64_t body_memory; /* bound of all bodies in memory together */
 };
 
-/* Listens on address (address.h; port 0 leaves its port). 0 or -errno. */
-int http_server_open(struct http_server **out, struct event_base *base, const char *address,
-    uint16_t port, const struct http_options *options);
+enum { HTTP_LISTENERS = 16 };
+
+/* A server that listens nowhere yet. 0 or -ENOMEM. */
+int http_server_open(
+    struct http_server **out, struct event_base *base, const struct http_options *options);
+/* Takes connections of a listening, non-blocking socket too. Consumes fd, also on failure. 0,
+   -ENOSPC (HTTP_LISTENERS are open) or -errno. */
+int http_server_listen(struct http_server *s, int fd);
 /* New connections from now on get this one (plain stays plain, TLS stays TLS); old ones go on with
    theirs, which OpenSSL keeps for them. */
 void http_server_set_tls(struct http_server *s, struct ssl_ctx_st *tls);
@@ -71,7 +76,8 @@ struct http_counts {
 	uint64_t answered[6]; /* requests by the hundreds of their status: [2] = 2xx */
 };
 void http_server_counts(const struct http_server *s, struct http_counts *out);
-/* The bound address, "127.0.0.1:43121". A view. */
-const char *http_server_address(const struct http_server *s);
+/* The address that the n-th socket is bound to, "127.0.0.1:43121", a view; NULL: there are fewer.
+ */
+const char *http_server_address(const struct http_server *s, size_t n);
 
 #endif

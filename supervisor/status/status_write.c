@@ -97,7 +97,7 @@ put_listeners(struct json_writer *w, struct stepd *s)
 	json_write_array(w);
 	if (s->http != NULL) {
 		json_write_object(w);
-		json_put_string(w, "address", http_server_address(s->http));
+		json_put_string(w, "address", http_server_address(s->http, 0));
 		json_put_bool(w, "tls", s->tls != NULL);
 		json_write_object_end(w);
 	}

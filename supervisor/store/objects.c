@@ -124,7 +124,7 @@ objects_base(struct stepd *s)
 
 	if (*o->base != '\0' || s->http == NULL) /* before it listens, it has no address */
 		return o->base;
-	address = http_server_address(s->http);
+	address = http_server_address(s->http, 0);
 	port = strrchr(address, ':');
 	if (s->config->public_url != NULL) {
 		snprintf(o->base, sizeof(o->base), "%s", s->config->public_url);

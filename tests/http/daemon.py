@@ -36,7 +36,7 @@ def finish():
 class Stepd:
     """A daemon on a free port with its own state folder; use it in a with statement."""
 
-    def __init__(self, state=None, wait=True, prefix=(), **settings):
+    def __init__(self, state=None, wait=True, prefix=(), pass_fds=(), **settings):
         self.own = state is None
         self.state = state or tempfile.mkdtemp(prefix="stepd-test-")
         self.log_path = os.path.join(self.state, "test.log")
@@ -50,7 +50,7 @@ class Stepd:
             env.pop(name, None)
         self.log = open(self.log_path, "ab")
         self.process = subprocess.Popen([*prefix, os.path.join(BUILD, "stepd")], env=env,
-                                        stdout=subprocess.PIPE, stderr=self.log)
+                                        stdout=subprocess.PIPE, stderr=self.log, pass_fds=pass_fds)
         self.url = self.host = self.port = None
         if wait:
             self.ready()

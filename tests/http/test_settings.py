@@ -177,6 +177,8 @@ def installed(folder):
     with open(os.path.join(prefix, "opt/x/lib/systemd/system/stepd.service")) as f:
         unit = f.read()
     check("\nExecStart=/opt/x/bin/stepd\n" in unit and "/usr/local" not in unit, "the unit's prefix", unit)
+    with open(os.path.join(prefix, "opt/x/lib/systemd/system/stepd.socket")) as f:
+        check("\nListenStream=127.0.0.1:8321\n" in f.read(), "its socket")
     credential, _ = re.search(r"^LoadCredential=(.*):(.*)$", unit, re.M).groups()
     with open(os.path.join(folder, credential), "w") as f:
         f.write(TOKEN + "\n")
