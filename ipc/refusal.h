@@ -12,6 +12,10 @@ struct refusal {
 	char text[1000];
 };
 
+/* The contract's words for a datum that the worker does not have. stepd knows them again: while it
+   brings a session back, they say that the client has to render. */
+#define REFUSAL_UNKNOWN_DATUM "the batch names an unknown rendered datum"
+
 /* Fills *r (longer sentences are cut) and returns -1, for `return refuse(r, 422, "...")`. */
 int refuse(struct refusal *r, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <event2/event.h>
@@ -13,6 +12,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/api/operations.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/credentials.h"
@@ -69,15 +69,6 @@ stepd_stopped(struct stepd *s)
 {
 	if (s->stopping)
 		check_stopped(s);
-}
-
-static double
-monotonic_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
 }
 
 static void

@@ -231,7 +231,7 @@ find_datums(const struct session *s, int ids, const struct datum ***datums, size
 	for (size_t i = 0; rc == 0 && i < n; i++) {
 		(*datums)[i] = datum_store_find(s->datums, wire_get_string(&get));
 		if ((*datums)[i] == NULL)
-			rc = refuse(r, 422, "the batch names an unknown rendered datum");
+			rc = refuse(r, 422, REFUSAL_UNKNOWN_DATUM);
 	}
 	blob_unmap(&view);
 	if (rc != 0) {

@@ -1,6 +1,5 @@
 #include "supervisor/session/anchor.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,21 +11,24 @@
 
 #include "ipc/log.h"
 #include "ipc/wire.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/offload.h"
+#include "supervisor/session/anchor_file.h"
 #include "supervisor/session/journal.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
-enum { READ_SIZE = 64 * 1024, NAME_SIZE = 80 };
-
-/* A file on its way to become an anchor; the session may end meanwhile. */
+/* A file on its way to become an anchor, or one that is read again; the session may end meanwhile.
+ */
 struct anchoring {
+	struct anchoring *next; /* of all */
 	struct stepd *stepd;
 	char id[SESSION_ID_SIZE];
 	struct anchor anchor;
-	char folder[PATH_MAX], name[NAME_SIZE];
+	double begun;
+	char folder[PATH_MAX], name[ANCHOR_NAME_SIZE];
 };
 
 void
@@ -77,172 +79,199 @@ anchor_get(struct anchor *a, const void *data, size_t len)
 	return wire_get_end(&r);
 }
 
-static void
-write_name(char name[NAME_SIZE], const char *id, const struct anchor *a)
+/* In the list of all; NULL: no memory. */
+static struct anchoring *
+anchoring_new(struct session *s, const struct anchor *anchor)
 {
-	snprintf(name, NAME_SIZE, "%.32s.%llu.%u", id, (unsigned long long)a->step, a->kind);
+	struct anchoring *a = calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return NULL;
+	a->stepd = s->stepd;
+	a->anchor = *anchor;
+	memcpy(a->id, s->record.id, sizeof(a->id));
+	snprintf(a->folder, sizeof(a->folder), "%s", s->stepd->sessions->spool);
+	anchor_file_name(a->name, a->id, anchor->step, anchor->kind);
+	a->next = s->stepd->sessions->anchorings;
+	s->stepd->sessions->anchorings = a;
+	return a;
 }
 
 static void
-remove_name(struct stepd *stepd, const char *name)
+anchoring_free(struct anchoring *a)
 {
-	char path[PATH_MAX];
-	int n = snprintf(path, sizeof(path), "%s/%s", stepd->sessions->spool, name);
+	struct anchoring **link = &a->stepd->sessions->anchorings;
 
-	if (n > 0 && n < (int)sizeof(path) && unlink(path) != 0 && errno != ENOENT)
-		log_warning("the spool file %s stays: %s", name, strerror(errno));
+	while (*link != a)
+		link = &(*link)->next;
+	*link = a->next;
+	anchor_fini(&a->anchor);
+	free(a);
 }
 
-/* On the disk, and what the digest says? 0, -EBADMSG, or -errno. */
-static int
-check_file(const struct anchor *a)
+void
+anchor_free_all(struct stepd *stepd)
 {
-	uint8_t bytes[READ_SIZE], digest[crypto_hash_sha256_BYTES];
-	char hex[2 * sizeof(digest) + 1];
-	crypto_hash_sha256_state state;
-	off_t at = 0;
-	ssize_t n;
-
-	if (fsync(a->fd) != 0)
-		return -errno;
-	/* From the disk, as far as the kernel lets go of what it holds. */
-	posix_fadvise(a->fd, 0, 0, POSIX_FADV_DONTNEED);
-	crypto_hash_sha256_init(&state);
-	while ((n = pread(a->fd, bytes, sizeof(bytes), at)) > 0) {
-		crypto_hash_sha256_update(&state, bytes, (unsigned long long)n);
-		at += n;
-	}
-	if (n < 0)
-		return -errno;
-	crypto_hash_sha256_final(&state, digest);
-	sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
-	return strcmp(hex, a->sha256) == 0 ? 0 : -EBADMSG;
+	while (stepd->sessions->anchorings != NULL)
+		anchoring_free(stepd->sessions->anchorings);
 }
 
-/* Not every file can be named: then the anchor lives as long as stepd. */
-static bool
-name_file(const struct anchoring *a)
+/* The end of the way; the session, where it is still there and waits for this, is told. */
+static void
+arrived(struct anchoring *a, struct session *s)
 {
-	char from[64];
-	int folder = open(a->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	bool named = false;
+	struct session_input none = {0};
 
-	if (folder < 0)
-		return false;
-	snprintf(from, sizeof(from), "/proc/self/fd/%d", a->anchor.fd);
-	unlinkat(folder, a->name, 0);
-	named =
-	    linkat(AT_FDCWD, from, folder, a->name, AT_SYMLINK_FOLLOW) == 0 && fsync(folder) == 0;
-	close(folder);
-	return named;
+	anchoring_free(a);
+	if (s == NULL)
+		return;
+	s->anchor.coming = NULL;
+	session_event(s, EV_ANCHORED, &none);
 }
 
-static int
-work(void *arg)
+/* The session that this is for, unless it is over. */
+static struct session *
+still_wanted(const struct anchoring *a)
 {
-	struct anchoring *a = arg;
-	int error = check_file(&a->anchor);
+	struct session *s = sessions_find(a->stepd, a->id);
 
-	if (error == 0)
-		a->anchor.named = name_file(a);
-	return error;
+	return s != NULL && s->anchor.coming == a ? s : NULL;
+}
+
+/* It did not become the anchor: what was before it stays. */
+static void
+not_anchored(struct anchoring *a, struct session *s)
+{
+	if (a->anchor.named)
+		anchor_file_remove(a->folder, a->name);
+	if (s != NULL)
+		s->anchor.next_step = s->record.step + a->stepd->config->snapshot_steps;
+	arrived(a, s);
+}
+
+/* Takes the place of the one before it. */
+static void
+anchored(struct anchoring *a, struct session *s)
+{
+	struct anchor old = s->anchor;
+	char name[ANCHOR_NAME_SIZE];
+
+	s->anchor = a->anchor;
+	s->anchor.coming = a;
+	s->anchor.cost = a->begun > 0 ? monotonic_seconds() - a->begun : old.cost;
+	a->anchor.fd = -1;
+	anchor_file_name(name, a->id, old.step, old.kind);
+	if (old.named && strcmp(name, a->name) != 0)
+		anchor_file_remove(a->folder, name);
+	if (old.fd >= 0)
+		close(old.fd);
+	arrived(a, s);
+}
+
+static void
+on_chosen(void *ctx, int error)
+{
+	struct anchoring *a = ctx;
+	struct session *s = still_wanted(a);
+
+	if (error != 0)
+		log_error("session %s: the snapshot at step %llu is not in the store", a->id,
+		    (unsigned long long)a->anchor.step);
+	if (error != 0 || s == NULL)
+		not_anchored(a, s);
+	else
+		anchored(a, s);
 }
 
 /* The store chooses it, and forgets the journal up to it. */
 static int
-choose(struct session *s, const struct anchor *new, uint64_t old_step)
+choose(struct session *s, struct anchoring *a)
 {
-	size_t steps = new->step > old_step ? new->step - old_step : 0;
+	uint64_t from = s->anchor.step, to = a->anchor.step;
+	size_t steps = to > from ? to - from : 0;
 	struct store_write *writes = calloc(steps + 1, sizeof(*writes));
 	uint8_t(*keys)[JOURNAL_KEY_SIZE] = calloc(steps + 1, sizeof(*keys));
 	uint8_t packed[ANCHOR_RECORD_MAX];
-	long len = anchor_put(new, packed);
+	long len = anchor_put(&a->anchor, packed);
 	int error = -ENOMEM;
 
 	if (writes != NULL && keys != NULL && len > 0) {
 		writes[0] = (struct store_write){
 		    STORE_ANCHORS, s->record.id, strlen(s->record.id), packed, (size_t)len};
 		for (size_t i = 1; i <= steps; i++) {
-			journal_key(keys[i], s->record.id, old_step + i);
+			journal_key(keys[i], s->record.id, from + i);
 			writes[i] =
 			    (struct store_write){STORE_JOURNAL, keys[i], sizeof(keys[i]), NULL, 0};
 		}
-		error = store_commit(s->stepd->store, writes, steps + 1, NULL, NULL);
+		error = store_commit(s->stepd->store, writes, steps + 1, on_chosen, a);
 	}
 	free(writes);
 	free(keys);
 	return error;
 }
 
-static void
-done(void *arg, int error)
+/* In a thread. */
+static int
+work(void *arg)
 {
 	struct anchoring *a = arg;
-	struct session *s = sessions_find(a->stepd, a->id);
-	struct anchor old;
-	char name[NAME_SIZE];
+	int error = anchor_file_check(a->anchor.fd, a->anchor.sha256);
+
+	if (error == 0)
+		a->anchor.named = anchor_file_link(a->anchor.fd, a->folder, a->name) == 0;
+	return error;
+}
+
+static void
+on_worked(void *arg, int error)
+{
+	struct anchoring *a = arg;
+	struct session *s = still_wanted(a);
 
 	if (error != 0)
 		log_error("session %s: a recovery snapshot is not what was written (%s)", a->id,
 		    strerror(-error));
-	if (s != NULL) {
-		s->anchor.busy = false;
-		if (error != 0)
-			s->anchor.next_step = s->record.step + a->stepd->config->snapshot_steps;
-	}
-	if (error != 0 || s == NULL || s->state == SESSION_CLOSED) {
-		if (a->anchor.named)
-			remove_name(a->stepd, a->name);
-		anchor_fini(&a->anchor);
-		free(a);
-		return;
-	}
-	old = s->anchor;
-	s->anchor = a->anchor;
-	if (!a->anchor.named)
+	if (error != 0 || s == NULL) {
+		not_anchored(a, s);
+	} else if (!a->anchor.named) {
 		log_warning("session %s: the snapshot has no name, and ends with stepd", a->id);
-	else if (choose(s, &a->anchor, old.step) != 0)
-		log_error("session %s: the snapshot is not in the store", a->id);
-	write_name(name, a->id, &old);
-	if (old.named && strcmp(name, a->name) != 0)
-		remove_name(a->stepd, name);
-	anchor_fini(&old);
-	free(a);
+		anchored(a, s);
+	} else if (choose(s, a) != 0) {
+		on_chosen(a, -ENOMEM);
+	}
 }
 
 void
-anchor_begin(struct session *s, int fd, uint64_t step, uint8_t kind, const char sha256[65])
+anchor_begin(
+    struct session *s, int fd, uint64_t step, uint8_t kind, const char sha256[65], double begun)
 {
-	struct anchoring *a = s->anchor.busy ? NULL : calloc(1, sizeof(*a));
+	struct anchor anchor = {.fd = fd, .step = step, .kind = kind, .at = monotonic_seconds()};
+	struct anchoring *a = NULL;
 
+	memcpy(anchor.sha256, sha256, sizeof(anchor.sha256));
+	if (s->anchor.coming == NULL)
+		a = anchoring_new(s, &anchor);
 	if (a == NULL) {
 		close(fd);
 		return;
 	}
-	a->stepd = s->stepd;
-	a->anchor = (struct anchor){.fd = fd, .step = step, .kind = kind};
-	memcpy(a->anchor.sha256, sha256, sizeof(a->anchor.sha256));
-	memcpy(a->id, s->record.id, sizeof(a->id));
-	snprintf(a->folder, sizeof(a->folder), "%s", s->stepd->sessions->spool);
-	write_name(a->name, a->id, &a->anchor);
-	s->anchor.busy = true;
-	offload_start(s->stepd->base, work, done, a);
+	a->begun = begun;
+	s->anchor.coming = a;
+	offload_start(s->stepd->base, work, on_worked, a);
 }
 
 void
 anchor_drop(struct session *s)
 {
 	struct store_write gone = {STORE_ANCHORS, s->record.id, strlen(s->record.id), NULL, 0};
-	bool busy = s->anchor.busy;
-	char name[NAME_SIZE];
+	char name[ANCHOR_NAME_SIZE];
 
-	write_name(name, s->record.id, &s->anchor);
 	if (s->anchor.named) {
-		remove_name(s->stepd, name);
+		anchor_file_name(name, s->record.id, s->anchor.step, s->anchor.kind);
+		anchor_file_remove(s->stepd->sessions->spool, name);
 		store_commit(s->stepd->store, &gone, 1, NULL, NULL);
 	}
 	anchor_fini(&s->anchor);
-	s->anchor.busy = busy;
 }
 
 static int
@@ -251,43 +280,94 @@ take_record(void *ctx, const void *key, size_t key_len, const void *data, size_t
 	char id[SESSION_ID_SIZE] = "";
 	struct anchor anchor;
 	struct session *s;
+	int error;
 
 	if (key_len != sizeof(id) - 1)
 		return 0;
 	memcpy(id, key, key_len);
 	s = sessions_find(ctx, id);
-	if (s == NULL || anchor_get(&anchor, data, len) != 0)
-		return 0;
-	anchor.named = true;
+	if (s == NULL) {
+		struct store_write gone = {STORE_ANCHORS, key, key_len, NULL, 0};
+		struct stepd *stepd = ctx;
+
+		return sessions_is_unknown(stepd, id)
+			   ? store_commit(stepd->store, &gone, 1, NULL, NULL)
+			   : 0;
+	}
+	error = anchor_get(&anchor, data, len);
+	anchor.named = error == 0;
+	anchor.unreadable = error != 0;
 	s->anchor = anchor;
-	if (s->state == SESSION_CLOSED)
+	if (error != 0)
+		log_error("session %s: the record of its snapshot cannot be read (%s); it is left",
+		    id, strerror(-error));
+	else if (s->state == SESSION_CLOSED)
 		anchor_drop(s);
 	return 0;
 }
 
-void
-anchor_clean(struct stepd *stepd)
+/* Of no session that this stepd knows, or not the one that its session chose? */
+static bool
+is_left_over(void *ctx, const char *id, const char *name)
 {
-	char id[SESSION_ID_SIZE], name[NAME_SIZE];
-	struct dirent *entry;
-	DIR *folder;
+	const struct session *s = sessions_find(ctx, id);
+	char chosen[ANCHOR_NAME_SIZE];
 
-	if (store_each(stepd->store, STORE_ANCHORS, take_record, stepd) != 0)
-		return;
-	folder = opendir(stepd->sessions->spool);
-	while (folder != NULL && (entry = readdir(folder)) != NULL) {
-		const struct session *s;
+	if (s == NULL)
+		return sessions_is_unknown(ctx, id);
+	if (s->anchor.unreadable)
+		return false;
+	anchor_file_name(chosen, id, s->anchor.step, s->anchor.kind);
+	return !s->anchor.named || strcmp(chosen, name) != 0;
+}
 
-		if (strlen(entry->d_name) < sizeof(id) || entry->d_name[sizeof(id) - 1] != '.')
-			continue;
-		snprintf(id, sizeof(id), "%.32s", entry->d_name);
-		s = sessions_find(stepd, id);
-		if (s == NULL)
-			continue;
-		write_name(name, id, &s->anchor);
-		if (!s->anchor.named || strcmp(name, entry->d_name) != 0)
-			remove_name(stepd, entry->d_name);
+void
+anchor_find_all(struct stepd *stepd)
+{
+	if (store_each(stepd->store, STORE_ANCHORS, take_record, stepd) == 0)
+		anchor_file_each(stepd->sessions->spool, is_left_over, stepd);
+}
+
+static int
+read_again(void *arg)
+{
+	struct anchoring *a = arg;
+
+	a->anchor.fd = anchor_file_open(a->folder, a->name);
+	return a->anchor.fd < 0 ? a->anchor.fd : anchor_file_check(a->anchor.fd, a->anchor.sha256);
+}
+
+static void
+on_read_again(void *arg, int error)
+{
+	struct session_input none = {0};
+	struct anchoring *a = arg;
+	struct session *s = still_wanted(a);
+
+	if (error != 0)
+		log_error("session %s: the snapshot of step %llu in the spool: %s", a->id,
+		    (unsigned long long)a->anchor.step,
+		    error == -EBADMSG ? "it is not what was written" : strerror(-error));
+	if (error == 0 && s != NULL) {
+		s->anchor.fd = a->anchor.fd;
+		a->anchor.fd = -1;
 	}
-	if (folder != NULL)
-		closedir(folder);
+	anchoring_free(a);
+	if (s == NULL)
+		return;
+	s->anchor.coming = NULL;
+	session_event(s, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
+}
+
+void
+anchor_check(struct session *s)
+{
+	struct session_input none = {0};
+	struct anchoring *a = anchoring_new(s, &s->anchor);
+
+	s->anchor.coming = a;
+	if (a != NULL)
+		offload_start(s->stepd->base, read_again, on_read_again, a);
+	else
+		session_event(s, EV_NOT_KEPT, &none);
 }

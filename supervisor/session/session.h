@@ -30,6 +30,7 @@ struct stepd;
 	X(STARTING, "loading", "the worker to be ready")                                           \
 	X(OPENING, "loading", "the worker to load the model")                                      \
 	X(LOADING, "loading", "the worker to load the artifact")                                   \
+	X(ANCHORING, "loading", "the artifact to be on the disk")                                  \
 	X(READY, "ready", "a request")                                                             \
 	X(RENDERING, "ready", "datums")                                                            \
 	X(INTENDING, "training", "the journal to hold what is going to be done")                   \
@@ -39,14 +40,18 @@ struct stepd;
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
 	X(KEEPING, "ready", "the journal to hold what was done")                                   \
 	X(SNAPSHOTTING, "ready", "the worker to write a recovery snapshot")                        \
+	X(CHECKING, "restoring", "its snapshot and datums to be read from the disk")               \
 	X(RESTORING, "restoring", "a while, before the next worker")                               \
 	X(RESTARTING, "restoring", "the worker to be ready")                                       \
 	X(REOPENING, "restoring", "the worker to load the model")                                  \
 	X(RELOADING, "restoring", "the worker to load the anchor")                                 \
 	X(RESENDING, "restoring", "the worker to take the datums")                                 \
 	X(REPLAYING, "restoring", "the worker to do a step of the journal again")                  \
+	X(AWAITING, "needs_restore", "the client to render the datums of the journal again")       \
 	X(NEEDS_RESTORE, "needs_restore", "somebody: it has no worker")                            \
+	X(DRAINING, "saving", "its last snapshot to be on the disk")                               \
 	X(CLOSING, "closed", "the worker to be gone")                                              \
+	X(ENDING, "closed", "the store to hold that it is closed")                                 \
 	X(CLOSED, "closed", "nothing")
 
 /* X(NAME, what happened) */
@@ -61,6 +66,7 @@ struct stepd;
 	X(STOP, "nobody wants the session to run any longer")                                      \
 	X(KEPT, "the store holds it")                                                              \
 	X(NOT_KEPT, "the store could not hold it")                                                 \
+	X(ANCHORED, "the snapshot on its way is on the disk, or cannot be")                        \
 	X(TIMER, "the while is over")
 
 #define SESSION_ENUM(name, ...) SESSION_##name,
@@ -120,6 +126,7 @@ struct session_restore {
 	uint64_t step;	/* done */
 	double loss, gradient_norm;
 	bool failed; /* not to be tried again */
+	bool behind; /* its worker is at `step`: the datums after it are not there */
 };
 
 enum { QUARANTINE_MAX = 16, QUARANTINE_DIGEST = 32 };
@@ -144,6 +151,7 @@ struct session {
 	int spool;	       /* the artifact under way, or -1 */
 	uint64_t spool_step;   /* SAVING, UPLOADING: the step that the artifact holds */
 	char spool_sha256[65]; /* as the worker says */
+	double snapshot_begun; /* SNAPSHOTTING: monotonic seconds */
 	struct datum_log datums;
 	struct anchor anchor;
 	struct session_restore restore;

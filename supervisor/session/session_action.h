@@ -51,6 +51,8 @@ void session_settle(struct session *s);
 void session_go_on(struct session *s);
 /* Without a worker: what waits is answered, the slot is free. */
 void session_lose_worker(struct session *s);
+/* session_close.c: it has no worker any more, and its request to be closed is under way. */
+void session_close_for_good(struct session *s);
 /* There is no worker to serve what is under way and what waits: 503, or closed where that is asked.
    Whether it is closed now. */
 bool session_answer_without_worker(struct session *s);
@@ -63,8 +65,14 @@ void session_discard(struct session *s);
 
 /* session_restore.c: it has no worker; what is under way waits until there is another. */
 void session_recover(struct session *s);
+/* Its worker is at s->restore.step: on with the journal, until it is where the session is. */
+void session_replay(struct session *s);
+/* session_revive.c: stepd was started again; a session that had a worker gets one. */
+void session_revive(struct session *s);
 
-/* session_snapshot.c */
+/* session_snapshot.c: is there something new to be written; is it time to; and doing so, after
+   which the session goes on as by session_go_on. */
+bool snapshot_is_possible(const struct session *s);
 bool snapshot_is_due(const struct session *s);
 void snapshot_begin(struct session *s);
 
@@ -72,22 +80,27 @@ session_action any_ignore, any_unexpected, any_wait;
 /* session_open.c */
 session_action downloading_moved, downloading_not_moved, downloading_stop;
 session_action starting_started, opening_answer, loading_answer, loading_refused, loading_died,
-    loading_stop;
+    loading_stop, anchoring_anchored;
 /* session_work.c */
 session_action ready_request, rendering_answer, training_answer, generating_answer, busy_refused;
 /* session_keep.c */
 session_action intending_kept, intending_not_kept, keeping_kept, keeping_not_kept, keeping_died;
 /* session_restore.c */
 session_action restoring_timer, restarting_started, reopening_answer, reloading_answer,
-    resending_answer, replaying_answer, restoring_refused, restoring_died, restoring_stop;
+    resending_answer, replaying_answer, restoring_refused, restoring_died, restoring_stop,
+    awaiting_request;
+/* session_revive.c */
+session_action checking_kept, checking_not_kept;
 /* session_snapshot.c */
 session_action snapshotting_answer, snapshotting_refused, snapshotting_died;
 /* session_save.c */
 session_action saving_answer, saving_refused, saving_died, uploading_moved, uploading_not_moved,
     uploading_died;
 /* session_end.c */
-session_action ready_died, ready_stop, busy_died, busy_stop;
-session_action needs_restore_request, closing_request, closing_died, closed_request;
+session_action ready_died, ready_stop, ready_anchored, draining_anchored, busy_died, busy_stop;
+session_action closing_request, closing_died;
+/* session_close.c */
+session_action ending_kept, ending_not_kept, needs_restore_request, closed_request;
 
 /* session_work.c, session_save.c: begin a request of their kind, now under way. */
 void save_begin(struct session *s);

@@ -1,22 +1,21 @@
-/* How requests, workers and sessions end. */
+/* How requests and workers end: what comes next, and what becomes of a session without a worker. */
 #include <stdio.h>
 #include <string.h>
 
 #include "ipc/log.h"
-#include "supervisor/settings/config.h"
 #include "supervisor/session/session_action.h"
-#include "supervisor/session/session_status.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/stepd.h"
 
-static const char not_found[] = "training session not found";
-
+/* A session whose stepd stops is brought back by the next one; else it waits for somebody. */
 void
 session_lose_worker(struct session *s)
 {
 	struct session_input none = {0};
 
 	s->state = SESSION_NEEDS_RESTORE;
+	if (!s->stopping)
+		s->record.fate = FATE_NEEDS_RESTORE;
 	sessions_release(s);
 	sessions_keep(s);
 	if (s->first != NULL)
@@ -35,6 +34,13 @@ without_worker(struct session *s)
 	session_lose_worker(s);
 }
 
+static void
+end_worker(struct session *s)
+{
+	s->state = SESSION_CLOSING;
+	child_end(s->child);
+}
+
 /* Nothing is under way. */
 static void
 go_next(struct session *s)
@@ -42,10 +48,14 @@ go_next(struct session *s)
 	struct session_input none = {0};
 
 	s->state = SESSION_READY;
-	if (s->stopping)
-		session_event(s, EV_STOP, &none);
-	else if (snapshot_is_due(s))
+	if (snapshot_is_due(s))
 		snapshot_begin(s);
+	else if (s->stopping && s->anchor.coming != NULL)
+		s->state = SESSION_DRAINING;
+	else if (s->stopping)
+		end_worker(s);
+	else if (s->restore.behind)
+		session_replay(s);
 	else if (s->first != NULL)
 		session_event(s, EV_REQUEST, &none);
 }
@@ -73,9 +83,8 @@ session_go_on(struct session *s)
 void
 session_undo(struct session *s)
 {
-	s->state = SESSION_CLOSING;
 	s->undone = true;
-	child_end(s->child);
+	end_worker(s);
 }
 
 void
@@ -84,8 +93,7 @@ session_give_up(struct session *s, unsigned status, const char *sentence, int fd
 	s->refusal.status = status;
 	snprintf(s->refusal.text, sizeof(s->refusal.text), "%s", sentence);
 	s->refusal.fd = fd;
-	s->state = SESSION_CLOSING;
-	child_end(s->child);
+	end_worker(s);
 }
 
 void
@@ -94,7 +102,8 @@ session_discard(struct session *s)
 	struct session_request *request;
 
 	while ((request = session_take(s)) != NULL)
-		session_refuse(s, request, 404, not_found);
+		session_refuse(s, request, 404, "training session not found");
+	anchor_drop(s);
 	sessions_remove(s);
 }
 
@@ -105,13 +114,31 @@ ready_died(struct session *s, struct session_input *in)
 	without_worker(s);
 }
 
+/* Its state goes to the spool first, so that nothing has to be replayed. */
 void
 ready_stop(struct session *s, struct session_input *in)
 {
 	(void)in;
 	s->stopping = true;
-	s->state = SESSION_CLOSING;
-	child_end(s->child);
+	go_next(s);
+}
+
+/* The snapshot that was on its way has arrived: another one may be due. */
+void
+ready_anchored(struct session *s, struct session_input *in)
+{
+	(void)in;
+	if (snapshot_is_due(s))
+		snapshot_begin(s);
+}
+
+/* The last snapshot is on the disk, or cannot be: then the journal is replayed by the next stepd.
+ */
+void
+draining_anchored(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_settle(s);
 }
 
 void
@@ -127,70 +154,6 @@ busy_stop(struct session *s, struct session_input *in)
 {
 	(void)in;
 	s->stopping = true;
-}
-
-/* Closed for good: 404 for whatever still waits, but a second DELETE is as good as the first. */
-static void
-answer_closed(struct session *s)
-{
-	struct session_request *request;
-
-	while ((request = session_take(s)) != NULL) {
-		if (request->kind == REQUEST_CLOSE) {
-			s->current = request;
-			session_reply_status(s);
-		} else {
-			session_refuse(s, request, 404, not_found);
-		}
-	}
-}
-
-static void
-close_for_good(struct session *s)
-{
-	s->state = SESSION_CLOSED;
-	s->record.fate = FATE_CLOSED;
-	s->record.reason[0] = '\0';
-	sessions_release(s);
-	sessions_keep(s);
-	datum_log_fini(&s->datums);
-	anchor_drop(s);
-	log_info(
-	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);
-}
-
-bool
-session_answer_without_worker(struct session *s)
-{
-	struct session_request *request;
-	bool closed = false;
-
-	if (s->current != NULL)
-		session_reply_detail(s, 503, session_lost_sentence(s));
-	while (!closed && (request = session_take(s)) != NULL) {
-		if (request->kind != REQUEST_CLOSE) {
-			session_refuse(s, request, 503, session_lost_sentence(s));
-		} else if (session_unsaved_steps(s) > 0 && !request->force) {
-			session_refuse(s, request, 409,
-			    "the session has steps that no upload holds: close it with "
-			    "?force=true");
-		} else {
-			close_for_good(s);
-			s->current = request;
-			session_reply_status(s);
-			closed = true;
-		}
-	}
-	if (closed)
-		answer_closed(s);
-	return closed;
-}
-
-void
-needs_restore_request(struct session *s, struct session_input *in)
-{
-	(void)in;
-	session_answer_without_worker(s);
 }
 
 /* Its worker is going: answered when it has gone. */
@@ -213,9 +176,7 @@ closing_died(struct session *s, struct session_input *in)
 		session_reply_failed(s, &failed, s->refusal.fd);
 		session_discard(s);
 	} else if (s->current != NULL) {
-		close_for_good(s);
-		session_reply_status(s);
-		answer_closed(s);
+		session_close_for_good(s);
 	} else if (s->restore.failed) {
 		snprintf(s->record.reason, sizeof(s->record.reason), "could not be brought back");
 		session_lose_worker(s);
@@ -225,11 +186,4 @@ closing_died(struct session *s, struct session_input *in)
 		s->undone = false;
 		without_worker(s);
 	}
-}
-
-void
-closed_request(struct session *s, struct session_input *in)
-{
-	(void)in;
-	answer_closed(s);
 }

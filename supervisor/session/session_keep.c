@@ -172,12 +172,31 @@ keeping_kept(struct session *s, struct session_input *in)
 		s->last_step = o->trained;
 	}
 	o->fd = -1;
+	if (!s->opened) {
+		s->opened = true;
+		log_info("session %s: open at step %llu, %s on %s", s->record.id,
+		    (unsigned long long)s->record.step, s->record.compute, s->record.device);
+	}
 	http_add_header(s->current->http, "Stepd-Durable", s->stepd->config->durability);
 	if (fd >= 0)
 		session_reply_blob(s, fd, o->offset, o->len);
 	else
 		session_reply_json(s, 200, o->json, strlen(o->json));
 	session_settle(s);
+}
+
+/* Nobody learns of a session that the store does not hold. */
+static void
+not_opened(struct session *s)
+{
+	static const char sentence[] = "the trainer has no disk space to keep the session";
+
+	if (s->child != NULL) {
+		session_give_up(s, 507, sentence, -1);
+		return;
+	}
+	session_reply_detail(s, 507, sentence);
+	session_discard(s);
 }
 
 /* A step that is not kept must not be in the adapter either: the worker, which has done it, goes.
@@ -190,6 +209,10 @@ keeping_not_kept(struct session *s, struct session_input *in)
 	char sentence[160];
 
 	(void)in;
+	if (!s->opened) {
+		not_opened(s);
+		return;
+	}
 	if (o->fd >= 0)
 		close(o->fd);
 	o->fd = -1;

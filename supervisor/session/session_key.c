@@ -77,9 +77,8 @@ struct sweep {
 	enum store_table table;
 };
 
-/* Neither here nor in the store: a session that could not be read is left whole. */
-static bool
-is_unknown(struct stepd *stepd, const char *id)
+bool
+sessions_is_unknown(struct stepd *stepd, const char *id)
 {
 	void *data;
 	size_t len;
@@ -107,7 +106,7 @@ sweep_one(void *ctx, const void *key, size_t key_len, const void *data, size_t l
 		over = kept_answer_get(&answer, data, len) == 0 && is_over(sweep->stepd, &answer);
 	else
 		over = s != NULL && s->state == SESSION_CLOSED;
-	over = over || (s == NULL && is_unknown(sweep->stepd, id));
+	over = over || (s == NULL && sessions_is_unknown(sweep->stepd, id));
 	return over ? store_commit(sweep->stepd->store, &gone, 1, NULL, NULL) : 0;
 }
 

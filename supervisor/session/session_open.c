@@ -7,6 +7,7 @@
 
 #include "ipc/json_write.h"
 #include "ipc/log.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/http/http.h"
 #include "supervisor/session/session_action.h"
@@ -47,7 +48,9 @@ on_opener_gone(struct http_request *http, void *data)
 	struct session_input none = {0};
 
 	(void)http;
-	session_event(data, EV_STOP, &none);
+	/* Once the store is asked to hold it, it is there to stay. */
+	if (((struct session *)data)->state != SESSION_KEEPING)
+		session_event(data, EV_STOP, &none);
 }
 
 void
@@ -56,6 +59,7 @@ session_open(struct session *s, struct session_request *request)
 	const struct config *c = s->stepd->config;
 
 	s->current = request;
+	s->anchor.at = monotonic_seconds();
 	http_set_data(request->http, s);
 	http_on_gone(request->http, on_opener_gone);
 	if (request->url == NULL) {
@@ -161,31 +165,38 @@ keep_anchor(struct session *s)
 	a->kind = s->current->artifact;
 	memcpy(a->sha256, s->spool_sha256, sizeof(a->sha256));
 	if (copy >= 0)
-		anchor_begin(s, copy, a->step, a->kind, a->sha256);
+		anchor_begin(s, copy, a->step, a->kind, a->sha256, 0);
 }
 
-/* The client learns its id: from here on the session survives in the store. */
+/* The client learns its id when the store has it: from here on the session survives. */
 static void
 opened(struct session *s)
 {
+	struct session_outcome *o = &s->outcome;
 	struct json_writer w;
 	const char *json;
 	size_t len = 0;
 
-	if (s->spool >= 0)
-		keep_anchor(s);
-	s->opened = true;
-	sessions_keep(s);
-	log_info("session %s: open at step %llu, %s on %s", s->record.id,
-	    (unsigned long long)s->record.step, s->record.compute, s->record.device);
+	o->record = s->record;
+	o->fd = -1;
 	json_writer_init(&w);
 	json_write_object(&w);
 	json_put_string(&w, "session_id", s->record.id);
 	json_write_object_end(&w);
 	json = json_writer_text(&w, &len);
-	session_reply_json(s, 200, json, len);
+	snprintf(o->json, sizeof(o->json), "%s", json == NULL ? "" : json);
 	json_writer_fini(&w);
-	session_settle(s);
+	if (json == NULL)
+		session_give_up(s, 503, "stepd has no memory left for the answer", -1);
+	else
+		session_keep_outcome(s, NULL);
+}
+
+void
+anchoring_anchored(struct session *s, struct session_input *in)
+{
+	(void)in;
+	opened(s);
 }
 
 void
@@ -229,7 +240,10 @@ loading_answer(struct session *s, struct session_input *in)
 	r->tokens_seen = answer.tokens_seen;
 	r->saved_kind = s->current->artifact;
 	memcpy(r->saved_sha256, s->spool_sha256, sizeof(r->saved_sha256));
-	opened(s);
+	keep_anchor(s);
+	s->state = SESSION_ANCHORING;
+	if (s->anchor.coming == NULL)
+		opened(s);
 }
 
 void

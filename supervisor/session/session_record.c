@@ -97,7 +97,7 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 	get_text(&w, r->saved_sha256, sizeof(r->saved_sha256));
 	r->opened_at = wire_get_i64(&w);
 	r->changed_at = wire_get_i64(&w);
-	if (r->id[0] == '\0' || (r->fate != FATE_NEEDS_RESTORE && r->fate != FATE_CLOSED))
+	if (r->id[0] == '\0' || r->fate < FATE_NEEDS_RESTORE || r->fate > FATE_OPEN)
 		return -EBADMSG;
 	return wire_get_end(&w);
 }

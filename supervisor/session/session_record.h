@@ -18,8 +18,12 @@ enum {
 	SESSION_RECORD_VERSION = 1,
 };
 
-/* What a session is when nobody runs it. */
-enum session_fate { FATE_NEEDS_RESTORE = 1, FATE_CLOSED = 2 };
+/* What becomes of a session when stepd is started again. */
+enum session_fate {
+	FATE_NEEDS_RESTORE = 1, /* has no worker, and gets none by itself */
+	FATE_CLOSED = 2,
+	FATE_OPEN = 3, /* is brought back when stepd is started again */
+};
 
 struct session_record {
 	char id[SESSION_ID_SIZE];

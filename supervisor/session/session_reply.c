@@ -85,6 +85,8 @@ session_refuse(
     struct session *s, struct session_request *request, unsigned status, const char *sentence)
 {
 	add_step(s, request->http);
+	if (s->stopping)
+		http_add_header(request->http, "Retry-After", "30");
 	http_reply_detail(request->http, status, sentence);
 	session_request_free(request);
 }

@@ -10,6 +10,8 @@
 
 #include "ipc/blob.h"
 #include "ipc/log.h"
+#include "ipc/refusal.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/session/journal.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
@@ -99,6 +101,9 @@ restarting_started(struct session *s, struct session_input *in)
 static void
 restored(struct session *s)
 {
+	s->restore.behind = false;
+	if (s->anchor.at == 0)
+		s->anchor.at = monotonic_seconds();
 	log_info("session %s: brought back to step %llu, %llu of them from the journal",
 	    s->record.id, (unsigned long long)s->record.step,
 	    (unsigned long long)(s->record.step - s->anchor.step));
@@ -108,8 +113,8 @@ restored(struct session *s)
 }
 
 /* The next step of the journal, or the end. */
-static void
-replay(struct session *s)
+void
+session_replay(struct session *s)
 {
 	struct session_restore *r = &s->restore;
 	uint8_t key[JOURNAL_KEY_SIZE], storage[64];
@@ -155,7 +160,7 @@ resend(struct session *s)
 	int fd;
 
 	if (r->part == s->datums.count) {
-		replay(s);
+		session_replay(s);
 		return;
 	}
 	fd = datum_log_part(&s->datums, r->part);
@@ -247,12 +252,77 @@ replaying_answer(struct session *s, struct session_input *in)
 		    r->gradient_norm);
 	}
 	r->step = t.step;
-	replay(s);
+	session_replay(s);
+}
+
+/* What is under way or waits for a session whose datums are missing. */
+static const char *
+behind_sentence(const struct session *s)
+{
+	static char sentence[256];
+
+	snprintf(sentence, sizeof(sentence),
+	    "the session is back at step %llu of %llu: its datums were in the memory of a stepd "
+	    "that "
+	    "has ended; render them again, then send this again",
+	    (unsigned long long)s->restore.step, (unsigned long long)s->record.step);
+	return sentence;
+}
+
+/* Renders are served and closing; the journal goes on by itself as soon as it can. */
+static void
+serve_behind(struct session *s)
+{
+	struct session_request *request;
+
+	while ((request = session_take(s)) != NULL) {
+		if (session_answer_again(s, request))
+			continue;
+		if (request->kind == REQUEST_RENDER || request->kind == REQUEST_CLOSE) {
+			s->current = request;
+			session_begin(s);
+			return;
+		}
+		session_refuse(s, request, 503, behind_sentence(s));
+	}
+}
+
+/* Only the client has the text of the datums. */
+static void
+await(struct session *s)
+{
+	s->state = SESSION_AWAITING;
+	if (!s->restore.behind)
+		log_warning("session %s: at step %llu of %llu, waiting for its datums to be "
+			    "rendered again",
+		    s->record.id, (unsigned long long)s->restore.step,
+		    (unsigned long long)s->record.step);
+	s->restore.behind = true;
+	s->restore.tries = 0;
+	if (s->current != NULL && s->current->kind == REQUEST_RENDER) {
+		session_begin(s);
+		return;
+	}
+	if (s->current != NULL)
+		session_reply_detail(s, 503, behind_sentence(s));
+	serve_behind(s);
+}
+
+void
+awaiting_request(struct session *s, struct session_input *in)
+{
+	(void)in;
+	serve_behind(s);
 }
 
 void
 restoring_refused(struct session *s, struct session_input *in)
 {
+	if (s->state == SESSION_REPLAYING &&
+	    strcmp(in->failed->detail, REFUSAL_UNKNOWN_DATUM) == 0) {
+		await(s);
+		return;
+	}
 	log_error("session %s: the worker refuses to bring it back: %s", s->record.id,
 	    in->failed->detail);
 	give_up(s);

@@ -38,6 +38,11 @@ save_begin(struct session *s)
 	uint8_t storage[16];
 	struct wire_put w;
 
+	/* Before an upload there is always a snapshot. A state that is saved is one itself. */
+	if (s->current->artifact != ARTIFACT_STATE && snapshot_is_possible(s)) {
+		snapshot_begin(s);
+		return;
+	}
 	s->spool = spool_new(s->stepd->sessions->spool);
 	if (s->spool < 0) {
 		log_error("session %s: no spool file: %s", s->record.id, strerror(-s->spool));
@@ -81,7 +86,7 @@ saving_answer(struct session *s, struct session_input *in)
 		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
 		if (copy >= 0)
-			anchor_begin(s, copy, saved.step, ARTIFACT_STATE, saved.sha256);
+			anchor_begin(s, copy, saved.step, ARTIFACT_STATE, saved.sha256, 0);
 	}
 	s->spool_step = saved.step;
 	memcpy(s->spool_sha256, saved.sha256, sizeof(s->spool_sha256));

@@ -28,6 +28,15 @@ put_time(struct json_writer *w, const char *key, int64_t at)
 	json_put_string(w, key, text);
 }
 
+/* Why it needs somebody, "" = it does not. */
+static const char *
+reason(const struct session *s)
+{
+	if (s->state == SESSION_AWAITING)
+		return "waits for its datums to be rendered again";
+	return s->state == SESSION_NEEDS_RESTORE ? s->record.reason : "";
+}
+
 void
 session_status_write(const struct session *s, struct json_writer *w)
 {
@@ -36,7 +45,7 @@ session_status_write(const struct session *s, struct json_writer *w)
 	json_write_object(w);
 	json_put_string(w, "session_id", r->id);
 	json_put_string(w, "state", session_state_name(s->state));
-	put_text(w, "reason", s->state == SESSION_NEEDS_RESTORE ? r->reason : "");
+	put_text(w, "reason", reason(s));
 	json_put_string(w, "model", r->base_model);
 	put_text(w, "model_revision", r->model_revision);
 	json_put_uint(w, "lora_rank", r->lora_rank);
@@ -64,6 +73,8 @@ session_status_write(const struct session *s, struct json_writer *w)
 	json_put_uint(w, "waiting_requests", s->waiting);
 	json_put_uint(w, "restarts", s->restarts);
 	json_put_uint(w, "replay_steps", r->step - s->anchor.step);
+	if (s->restore.behind)
+		json_put_uint(w, "restored_step", s->restore.step);
 	json_put_uint(w, "replay_differences", s->replay_differences);
 	put_time(w, "opened_at", r->opened_at);
 	put_time(w, "changed_at", r->changed_at);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/session_action.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/offload.h"
 #include "supervisor/stepd.h"
@@ -46,8 +47,8 @@ store_free(struct stepd *s)
 	s->store = NULL;
 }
 
-static void
-slots_changed(struct stepd *s)
+void
+sessions_slots_changed(struct stepd *s)
 {
 	s->health.active_session = slots_any_taken(&s->sessions->slots);
 }
@@ -192,6 +193,16 @@ start_sweeping(struct stepd *s)
 											   : 0;
 }
 
+/* The newest first, where there are more than devices. */
+static void
+revive_all(struct sessions *all)
+{
+	for (struct session *s = all->first; s != NULL; s = s->next) {
+		if (s->record.fate == FATE_OPEN)
+			session_revive(s);
+	}
+}
+
 int
 sessions_start(struct stepd *s)
 {
@@ -216,9 +227,11 @@ sessions_start(struct stepd *s)
 	if (error == 0)
 		error = sort_by_age(all);
 	if (error == 0)
-		anchor_clean(s);
+		anchor_find_all(s);
 	if (error == 0)
 		error = start_sweeping(s);
+	if (error == 0)
+		revive_all(all);
 	return error;
 }
 
@@ -251,6 +264,7 @@ sessions_free(struct stepd *s)
 		s->sessions->first = first->next;
 		session_free(first);
 	}
+	anchor_free_all(s);
 	if (s->sessions->sweep != NULL)
 		event_free(s->sessions->sweep);
 	free(s->sessions->worker);
@@ -290,13 +304,13 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	}
 	randombytes_buf(id, sizeof(id));
 	sodium_bin2hex(s->record.id, sizeof(s->record.id), id, sizeof(id));
-	s->record.fate = FATE_NEEDS_RESTORE;
+	s->record.fate = FATE_OPEN;
 	s->record.opened_at = s->record.changed_at = (int64_t)time(NULL);
 	s->slot = slot;
 	prune(stepd);
 	drop_datums(stepd);
 	list_add(s);
-	slots_changed(stepd);
+	sessions_slots_changed(stepd);
 	return s;
 }
 
@@ -307,7 +321,7 @@ sessions_release(struct session *s)
 		return;
 	slot_release(s->slot);
 	s->slot = NULL;
-	slots_changed(s->stepd);
+	sessions_slots_changed(s->stepd);
 }
 
 void

@@ -11,10 +11,11 @@ struct event;
 
 struct sessions {
 	struct slots slots;
-	struct session *first; /* newest first */
-	char *worker;	       /* the program */
-	char *spool;	       /* the folder of artifacts under way */
-	struct event *sweep;   /* now and then */
+	struct session *first;	      /* newest first */
+	char *worker;		      /* the program */
+	char *spool;		      /* the folder of artifacts under way */
+	struct event *sweep;	      /* now and then */
+	struct anchoring *anchorings; /* anchor.c: on their way to the disk */
 };
 
 /* Parts of the program (stepd.h): the store, and the sessions on it. */
@@ -30,10 +31,14 @@ struct session *sessions_find(struct stepd *s, const char *id);
 /* A new session with an id, a slot and its place in the list; settings are the caller's to fill.
    NULL with *status and *sentence: 409 every slot taken, 503 no memory. */
 struct session *sessions_new(struct stepd *s, unsigned *status, const char **sentence);
+/* A slot was taken or given back: what /healthz says of it. */
+void sessions_slots_changed(struct stepd *s);
 /* Gives the slot back, where it has one. */
 void sessions_release(struct session *s);
 /* Writes the session's record, in the background. */
 void sessions_keep(struct session *s);
+/* session_key.c: is it neither here nor in the store? One that could not be read is left whole. */
+bool sessions_is_unknown(struct stepd *s, const char *id);
 /* session_key.c: removes journals of sessions that are over, and answers that were kept long
  * enough. */
 void sessions_sweep(struct stepd *s);

@@ -87,7 +87,9 @@
 	X(SECONDS, key_lifetime, "STEPD_KEY_LIFETIME", 1, 31536000, "86400", 0, \
 	    "seconds that the answer to a request with an Idempotency-Key is kept") \
 	X(UINT, snapshot_steps, "STEPD_SNAPSHOT_STEPS", 1, 1000000, "32", 0, \
-	    "steps between recovery snapshots: so many are replayed at most") \
+	    "steps between recovery snapshots at most: so many are replayed at most") \
+	X(SECONDS, failure_interval, "STEPD_FAILURE_INTERVAL", 1, 31536000, "10800", 0, \
+	    "seconds between failures to reckon with: how often snapshots are worth their time") \
 	/* deadlines */ \
 	X(SECONDS, ready_timeout, "STEPD_READY_TIMEOUT", 1, 3600, "30", 0, \
 	    "seconds for a worker to start") \

@@ -173,22 +173,30 @@ def opener_who_goes():
 
 
 def restarts(how):
+    """The session is there again by itself, at its step; without being asked for, and where it was not
+    drained by doing the journal again."""
     first = Trainer()
     s = first.opened()
-    first.train(s)
-    time.sleep(0.5)  # records are written behind the answers
+    first.render(s)
+    for _ in range(3):
+        first.train(s)
     first.end(how)
-    with Trainer(folder=first.folder) as t:
-        st = t.status(s)
-        check(st["state"] == "needs_restore" and st["step"] == 1, "needs_restore", how, st)
-        status, body, headers = t.train(s)
-        check(status == 503 and "step 1" in body["detail"], "503 says the step", status, body)
-        check(headers["stepd-step"] == "1", "also in the header", headers)
-        check(not t.active(), "and holds no device")
-        check(t.open()[0] == 200, "which another may have")
-        check(t.close(s)[0] == 409, "its step is unsaved")
-        check(t.close(s, "?force=true")[0] == 200, "closed")
-        check(t.status(s)["state"] == "closed", "closed")
+    t = Trainer(folder=first.folder)
+    check(t.active(), "has its device", how)
+    check(t.open()[:2] == (409, ACTIVE), "which nobody else gets", how)
+    status, body, headers = t.train(s)
+    check(status == 200 and body["loss"] == 0.25, "goes on", how, status, body)
+    check(headers["stepd-step"] == "4", "with the next step", how, headers)
+    st = t.status(s)
+    check(st["state"] == "ready" and st["step"] == 4 and st["replay_differences"] == 0, "status", st)
+    check(("0 of them from the journal" if how == signal.SIGTERM else "3 of them from the journal")
+          in t.logged(), "replayed", how, t.logged()[-600:])
+    check(t.close(s)[0] == 409, "its steps are unsaved")
+    check(t.close(s, "?force=true")[0] == 200, "closed")
+    check(t.status(s)["state"] == "closed", "closed")
+    t.end(how)
+    with Trainer(folder=first.folder) as again:
+        check(again.status(s)["state"] == "closed" and not again.active(), "for good", how)
 
 
 def drains():

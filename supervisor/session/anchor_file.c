@@ -1,0 +1,111 @@
+#include "supervisor/session/anchor_file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sodium.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "ipc/log.h"
+
+enum { READ_SIZE = 64 * 1024, ID_LENGTH = 32 };
+
+void
+anchor_file_name(char name[ANCHOR_NAME_SIZE], const char *id, uint64_t step, uint8_t kind)
+{
+	snprintf(
+	    name, ANCHOR_NAME_SIZE, "%.*s.%llu.%u", ID_LENGTH, id, (unsigned long long)step, kind);
+}
+
+int
+anchor_file_check(int fd, const char *sha256)
+{
+	uint8_t bytes[READ_SIZE], digest[crypto_hash_sha256_BYTES];
+	char hex[2 * sizeof(digest) + 1];
+	crypto_hash_sha256_state state;
+	off_t at = 0;
+	ssize_t n;
+
+	if (fsync(fd) != 0)
+		return -errno;
+	/* From the disk, as far as the kernel lets go of what it holds. */
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	crypto_hash_sha256_init(&state);
+	while ((n = pread(fd, bytes, sizeof(bytes), at)) > 0) {
+		crypto_hash_sha256_update(&state, bytes, (unsigned long long)n);
+		at += n;
+	}
+	if (n < 0)
+		return -errno;
+	crypto_hash_sha256_final(&state, digest);
+	sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
+	return strcmp(hex, sha256) == 0 ? 0 : -EBADMSG;
+}
+
+int
+anchor_file_link(int fd, const char *folder, const char *name)
+{
+	int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
+	char from[64];
+
+	if (dir < 0)
+		return -errno;
+	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
+	unlinkat(dir, name, 0);
+	if (linkat(AT_FDCWD, from, dir, name, AT_SYMLINK_FOLLOW) != 0 || fsync(dir) != 0)
+		error = -errno;
+	close(dir);
+	return error;
+}
+
+/* The path of a file in the folder. 0 or -ENAMETOOLONG. */
+static int
+join(char path[PATH_MAX], const char *folder, const char *name)
+{
+	int n = snprintf(path, PATH_MAX, "%s/%s", folder, name);
+
+	return n > 0 && n < PATH_MAX ? 0 : -ENAMETOOLONG;
+}
+
+int
+anchor_file_open(const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+	int fd = join(path, folder, name);
+
+	if (fd == 0)
+		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
+void
+anchor_file_remove(const char *folder, const char *name)
+{
+	char path[PATH_MAX];
+
+	if (join(path, folder, name) == 0 && unlink(path) != 0 && errno != ENOENT)
+		log_warning("the spool file %s stays: %s", name, strerror(errno));
+}
+
+void
+anchor_file_each(const char *folder,
+    bool (*is_left_over)(void *ctx, const char *id, const char *name), void *ctx)
+{
+	char id[ID_LENGTH + 1];
+	struct dirent *entry;
+	DIR *dir = opendir(folder);
+
+	while (dir != NULL && (entry = readdir(dir)) != NULL) {
+		if (strspn(entry->d_name, "0123456789abcdef") != ID_LENGTH ||
+		    entry->d_name[ID_LENGTH] != '.')
+			continue;
+		snprintf(id, sizeof(id), "%.*s", ID_LENGTH, entry->d_name);
+		if (is_left_over(ctx, id, entry->d_name))
+			anchor_file_remove(folder, entry->d_name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}

@@ -1,0 +1,126 @@
+/* Closing for good, with a worker or without: the store holds it before the client is told. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "ipc/log.h"
+#include "supervisor/session/session_action.h"
+#include "supervisor/session/session_status.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/stepd.h"
+#include "supervisor/store/store.h"
+
+/* 404 for whatever still waits, but a second DELETE is as good as the first. */
+static void
+answer_closed(struct session *s)
+{
+	struct session_request *request;
+
+	while ((request = session_take(s)) != NULL) {
+		if (request->kind == REQUEST_CLOSE) {
+			s->current = request;
+			session_reply_status(s);
+		} else {
+			session_refuse(s, request, 404, "training session not found");
+		}
+	}
+}
+
+static void
+on_ended(void *ctx, int error)
+{
+	struct session_input none = {0};
+
+	session_event(ctx, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
+}
+
+void
+session_close_for_good(struct session *s)
+{
+	uint8_t packed[SESSION_RECORD_MAX];
+	struct store_write writes[] = {
+	    {STORE_SESSIONS, s->record.id, strlen(s->record.id), packed, 0},
+	    {STORE_ANCHORS, s->record.id, strlen(s->record.id), NULL, 0},
+	};
+	struct session_record closed = s->record;
+	long len;
+
+	s->state = SESSION_ENDING;
+	closed.fate = FATE_CLOSED;
+	closed.reason[0] = '\0';
+	closed.changed_at = (int64_t)time(NULL);
+	len = session_record_put(&closed, packed);
+	writes[0].len = len < 0 ? 0 : (size_t)len;
+	if (len < 0 || store_commit(s->stepd->store, writes, 2, on_ended, s) != 0)
+		on_ended(s, -ENOMEM);
+}
+
+void
+ending_kept(struct session *s, struct session_input *in)
+{
+	(void)in;
+	s->state = SESSION_CLOSED;
+	s->record.fate = FATE_CLOSED;
+	s->record.reason[0] = '\0';
+	s->record.changed_at = (int64_t)time(NULL);
+	sessions_release(s);
+	datum_log_fini(&s->datums);
+	anchor_drop(s);
+	log_info(
+	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);
+	session_reply_status(s);
+	answer_closed(s);
+}
+
+/* It stays what it was, without a worker. */
+void
+ending_not_kept(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_reply_detail(
+	    s, 507, "the trainer has no disk space to keep that the session is closed");
+	if (s->slot != NULL) {
+		session_settle(s);
+		return;
+	}
+	s->state = SESSION_NEEDS_RESTORE;
+	session_answer_without_worker(s);
+}
+
+bool
+session_answer_without_worker(struct session *s)
+{
+	struct session_request *request;
+
+	if (s->current != NULL)
+		session_reply_detail(s, 503, session_lost_sentence(s));
+	while ((request = session_take(s)) != NULL) {
+		if (request->kind != REQUEST_CLOSE) {
+			session_refuse(s, request, 503, session_lost_sentence(s));
+		} else if (session_unsaved_steps(s) > 0 && !request->force) {
+			session_refuse(s, request, 409,
+			    "the session has steps that no upload holds: close it with "
+			    "?force=true");
+		} else {
+			s->current = request;
+			session_close_for_good(s);
+			return true;
+		}
+	}
+	return false;
+}
+
+void
+needs_restore_request(struct session *s, struct session_input *in)
+{
+	(void)in;
+	session_answer_without_worker(s);
+}
+
+void
+closed_request(struct session *s, struct session_input *in)
+{
+	(void)in;
+	answer_closed(s);
+}

@@ -1,0 +1,154 @@
+"""A real stepd with a real worker, killed and stopped at random moments of a run: no step is lost, none
+is done twice, and the state at the end has the very bytes of a run that nobody disturbed."""
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+from daemon import BUILD, check, finish
+from faulty_store import Store, certificate
+from trainer import Trainer
+
+STEPS = 40
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
+folder = tempfile.mkdtemp(prefix="stepd-test-")
+models = os.path.join(folder, "models")
+subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
+               check=True)
+cert, key = certificate(folder, "good")
+store = Store(cert, key)
+SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
+            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
+            "STEPD_THREADS": "1", "STEPD_SNAPSHOT_STEPS": "8", "STEPD_LOG_LEVEL": "info"}
+NAMES = ["e%d" % i for i in range(5)]
+
+
+class Service:
+    """A stepd that is started again whenever it has ended, as systemd would."""
+
+    def __init__(self, name, **settings):
+        self.folder, self.settings = os.path.join(folder, name), {**SETTINGS, **settings}
+        self.restarts = 0
+        self.start()
+
+    def start(self):
+        self.t = Trainer(folder=self.folder, **self.settings)
+
+    def ask(self, *args):
+        """An answer, whatever it takes."""
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            if self.t.process.poll() is not None:
+                self.t.log.close()
+                self.t.process.stdout.close()
+                self.start()
+                self.restarts += 1
+            try:
+                answer = self.t.ask(*args)
+            except OSError:
+                answer = (0, None, {})
+            if answer[0] != 0:
+                return answer
+            time.sleep(0.05)
+        raise SystemExit("no answer: " + self.t.logged()[-3000:])
+
+    def render(self, session):
+        messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+        examples = [{"example_id": name, "messages": messages} for name in NAMES]
+        answer = self.ask("POST", "/v1/sessions/%s/datums:render" % session, {"examples": examples})
+        check(answer[0] == 200, "rendered", answer)
+        return [d["datum_id"] for d in answer[1]["datums"]]
+
+    def train(self, session, ids, number):
+        """As a client would: with a key, until it is done; datums are rendered again where stepd says so."""
+        body = {"datum_ids": [ids[number % len(ids)], ids[(number * 7 + 1) % len(ids)]],
+                "learning_rate": 1e-3}
+        for _ in range(50):
+            answer = self.ask("POST", "/v1/sessions/%s/batches:train" % session, body,
+                              ["Idempotency-Key: step-%d" % number])
+            if answer[0] == 200:
+                break
+            detail = answer[1]["detail"]
+            if "render" in detail:
+                check(self.render(session) == ids, "the same ids")
+            else:
+                check(answer[0] == 503, "only 503", answer)
+                time.sleep(0.1)
+        return answer
+
+    def end(self):
+        check(self.t.stop() == 0, "stops", self.t.logged()[-2000:])
+
+
+class Killer:
+    """Ends stepd now and then, hard or softly; never twice without a step between."""
+
+    def __init__(self, service, seed):
+        self.service, self.random, self.kills, self.over = service, random.Random(seed), 0, threading.Event()
+        self.step_done = threading.Event()
+        self.thread = threading.Thread(target=self.run)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.wait(self.random.uniform(0.0, 0.5)):
+            if not self.step_done.is_set():
+                continue
+            self.step_done.clear()
+            self.service.t.process.send_signal(self.random.choice((signal.SIGKILL, signal.SIGTERM)))
+            self.kills += 1
+
+    def stop(self):
+        self.over.set()
+        self.thread.join()
+
+
+def whole_run(name, disturb, **resumed):
+    service = Service(name)
+    status, body, _ = service.ask("POST", "/v1/sessions", {
+        "base_model": "tiny", "lora_rank": 8, "seed": 7, "lora_dropout": 0.1, **resumed})
+    check(status == 200, "open", status, body)
+    s = body["session_id"]
+    at = service.t.status(s)["step"]
+    ids = service.render(s)
+    killer = Killer(service, len(name)) if disturb else None
+    answers = []
+    for i in range(STEPS):
+        answers.append(service.train(s, ids, i))
+        if killer:
+            killer.step_done.set()
+            time.sleep(0.03)
+    if killer:
+        killer.stop()
+    for i in (0, STEPS // 2, STEPS - 1):
+        check(service.train(s, ids, i)[:2] == answers[i][:2], "a lost answer, again", name, i)
+    st = service.ask("GET", "/v1/sessions/" + s)[1]
+    check(st["step"] == at + STEPS, "every step, once", name, st)
+    check(st["replay_differences"] == 0, "replayed to the bit", name, st)
+    check([a[2].get("stepd-step") for a in answers] == [str(at + i + 1) for i in range(STEPS)],
+          "steps in order", name, answers)
+    url = store.url("/ok/" + name)
+    answer = service.ask("POST", "/v1/sessions/%s/artifacts:save" % s,
+                         {"kind": "state", "name": "x", "upload_url": url})
+    check(answer[0] == 200, "saved", answer)
+    service.end()
+    if killer:
+        check(killer.kills >= 3 and service.restarts >= 3, "stepd was ended", killer.kills, service.restarts)
+        print("%s: %d ends, %d starts" % (name, killer.kills, service.restarts))
+    return [a[1] for a in answers], store.objects["/ok/" + name]
+
+
+quiet = whole_run("quiet", False)
+disturbed = whole_run("disturbed", True)
+check(disturbed[0] == quiet[0], "the same losses and norms")
+check(disturbed[1] == quiet[1], "the same bytes")
+url = store.url("/ok/quiet")
+on_quiet = whole_run("on-quiet", False, resume_download_url=url)
+on_disturbed = whole_run("on-disturbed", True, resume_download_url=url)
+check(on_disturbed == on_quiet, "also where it goes on from a state")
+shutil.rmtree(folder)
+finish()
