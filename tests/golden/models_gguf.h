@@ -193,10 +193,11 @@ check_log_probs(struct tally *t, struct session *s, const struct golden_case *c)
 {
 	double *got = get_memory(c->rows * sizeof(*got)), sums[MAX_SEQUENCES];
 	const double *next = got;
+	struct trainer_evaluation e;
 	struct refusal r;
 	size_t i = 0;
 
-	if (trainer_evaluate(s->t, c->list, c->count, false, sums, got, &r) != 0)
+	if (trainer_evaluate(s->t, c->list, c->count, false, sums, got, &e, &r) != 0)
 		die("%s", r.text);
 	json_foreach (sequence, json_get(c->expected, "sequences")) {
 		struct json want = json_get(sequence, "log_probs_base");

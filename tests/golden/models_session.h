@@ -221,14 +221,12 @@ struct run {
 static inline double
 mean_loss(struct session *s, const struct golden_case *c, bool adapter, double *sums)
 {
-	double total = 0;
+	struct trainer_evaluation e;
 	struct refusal r;
 
-	if (trainer_evaluate(s->t, c->list, c->count, adapter, sums, NULL, &r) != 0)
+	if (trainer_evaluate(s->t, c->list, c->count, adapter, sums, NULL, &e, &r) != 0)
 		die("%s", r.text);
-	for (size_t i = 0; i < c->count; i++)
-		total -= sums[i];
-	return total / (double)c->rows;
+	return e.loss;
 }
 
 static inline void

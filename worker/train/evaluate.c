@@ -1,62 +1,80 @@
 #include "worker/train/evaluate.h"
 
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
 #include "worker/model/forward.h"
+#include "worker/train/request.h"
 
 /* Rows of logits that exist on the device at once. */
 enum { LOGIT_ROWS = 16 };
 
+/* One pass over all datums, as far as it has come. */
+struct evaluation {
+	struct request request;
+	bool adapter;
+	double sum;   /* of -log p so far */
+	double *sums; /* (request.count) */
+	double *logp; /* where the next rows' go, or NULL */
+};
+
 static int
-check_datums(
-    const struct trainer *t, const struct datum *const *datums, size_t count, struct refusal *r)
+refuse_datum(const struct trainer *t, const struct evaluation *e, const struct pass *p, size_t i,
+    struct refusal *r)
 {
-	for (size_t i = 0; i < count; i++)
-		if (trainer_check_tokens(t, datums[i]->ids, datums[i]->length, r) != 0)
-			return -1;
-	return 0;
+	char what[160];
+
+	snprintf(what, sizeof(what), "the loss of datum %s%s", e->request.datums[i]->id,
+	    e->adapter ? "" : " without the adapter");
+	return request_refuse(t, p, what, -e->sums[i], r);
 }
 
-/* log p of every row of the batch in the workspace, into the batch's logp. */
+/* The micro-batch in the workspace, of datums first .. first+count-1. */
 static int
-score_batch(struct trainer *t, bool adapter, struct refusal *r)
+score_batch(struct trainer *t, struct evaluation *e, size_t first, size_t count, struct refusal *r)
 {
-	const struct pass p = trainer_pass(t, adapter);
-	enum op_status status;
+	const struct pass p = trainer_pass(t, e->adapter);
+	const double *next = t->work.batch.logp;
 
-	if (t->work.batch.row_count == 0)
-		return 0;
-	status = forward_layers(&p);
-	if (status == OP_OK)
-		status = forward_loss(&p, t->work.batch.logp);
-	return status == OP_OK ? 0 : model_refuse_op(r, t->ops, status);
+	t->work.acts.dhead = NULL; /* the head's gradient is not wanted */
+	if (t->work.batch.row_count != 0 && request_forward(t, &p, &e->sum, r) != 0)
+		return -1;
+	for (size_t i = first; i < first + count; i++) {
+		size_t rows = batch_datum_rows(e->request.datums[i]);
+
+		e->sums[i] = 0;
+		for (size_t n = 0; n < rows; n++)
+			e->sums[i] += next[n];
+		if (!isfinite(e->sums[i]))
+			return refuse_datum(t, e, &p, i, r);
+		if (e->logp != NULL)
+			memcpy(e->logp, next, rows * sizeof(*next));
+		e->logp = e->logp == NULL ? NULL : e->logp + rows;
+		next += rows;
+	}
+	return 0;
 }
 
 int
 trainer_evaluate(struct trainer *t, const struct datum *const *datums, size_t count, bool adapter,
-    double *sums, double *logp, struct refusal *r)
+    double *sums, double *logp, struct trainer_evaluation *out, struct refusal *r)
 {
-	const struct activations_shape shape = trainer_shape(t, adapter);
+	struct evaluation e = {.request = {.datums = datums, .count = count},
+	    .adapter = adapter,
+	    .sums = sums,
+	    .logp = logp};
 	size_t taken;
 
-	if (check_datums(t, datums, count, r) != 0)
+	if (request_count(&e.request, t, r) != 0)
 		return -1;
-	for (size_t first = 0; first < count; first += taken) {
-		const double *next = t->work.batch.logp;
-
-		if (workspace_take(&t->work, shape, t->options.activation_bytes, datums + first,
-			count - first, 0, &taken, r) != 0 ||
-		    score_batch(t, adapter, r) != 0)
+	for (size_t i = 0; i < count; i += taken)
+		if (request_take(t, &e.request, i, 0, false, &taken, r) != 0 ||
+		    score_batch(t, &e, i, taken, r) != 0)
 			return -1;
-		next = t->work.batch.logp;
-		for (size_t i = first; i < first + taken; i++) {
-			sums[i] = 0;
-			for (size_t n = batch_datum_rows(datums[i]); n > 0; n--) {
-				sums[i] += *next;
-				if (logp != NULL)
-					*logp++ = *next;
-				next++;
-			}
-		}
-	}
+	*out = (struct trainer_evaluation){.loss = e.sum / (double)e.request.rows,
+	    .input_tokens = e.request.input_tokens,
+	    .supervised_tokens = e.request.supervised_tokens};
 	return 0;
 }
 

@@ -5,41 +5,29 @@
 
 #include "kernels/philox.h"
 #include "worker/model/backward.h"
-#include "worker/model/forward.h"
+#include "worker/train/request.h"
 
 /* Tells the dropout masks of a session from its adapter's first values. */
 static const uint64_t dropout_stream = 0x64726f706f757421u; /* "dropout!" */
 
-/* The request as a whole. */
-struct request {
-	const struct datum *const *datums;
-	size_t count;
-	size_t rows;	   /* the denominator */
-	float coefficient; /* 1 / rows */
+/* The step as a whole. */
+struct step {
+	struct request request;
+	float coefficient; /* of each row: 1 / rows */
 	uint64_t seed;	   /* of this step's dropout masks */
 	uint64_t tokens;   /* packed in the micro-batches so far */
 	double sum;	   /* of -log p so far */
 };
 
 static int
-check_request(const struct trainer *t, struct request *q, double learning_rate,
-    struct trainer_result *out, struct refusal *r)
+check_request(struct step *s, const struct trainer *t, double learning_rate, struct refusal *r)
 {
 	if (!(learning_rate > 0 && learning_rate <= FLT_MAX))
 		return refuse(
 		    r, 422, "learning_rate: %g is not a positive number of float32", learning_rate);
-	for (size_t i = 0; i < q->count; i++) {
-		const struct datum *d = q->datums[i];
-
-		if (trainer_check_tokens(t, d->ids, d->length, r) != 0)
-			return -1;
-		q->rows += batch_datum_rows(d);
-		out->input_tokens += d->length;
-		out->supervised_tokens += d->supervised_count;
-	}
-	if (q->rows == 0)
-		return refuse(r, 422, "no supervised token of the batch has a token before it");
-	q->coefficient = (float)(1 / (double)q->rows);
+	if (request_count(&s->request, t, r) != 0)
+		return -1;
+	s->coefficient = (float)(1 / (double)s->request.rows);
 	return 0;
 }
 
@@ -53,67 +41,41 @@ step_seed(const struct trainer *t)
 	return (uint64_t)word[1] << 32 | word[0];
 }
 
-static int
-refuse_loss(const struct trainer *t, const struct pass *p, double loss, struct refusal *r)
-{
-	char name[256];
-	size_t at;
-	enum op_status status = op_first_nonfinite(t->ops, &at, t->param, t->adapter.size);
-
-	if (status == OP_OK && at < t->adapter.size)
-		return refuse(r, 422, "the loss is not finite (%g): %s is not finite", loss,
-		    adapter_at(&t->adapter, at)->key);
-	if (status == OP_OK)
-		status = forward_blame(p, name, sizeof(name));
-	if (status != OP_OK)
-		return model_refuse_op(r, t->ops, status);
-	return refuse(r, 422, "the loss is not finite (%g): first not finite: %s", loss, name);
-}
-
 /* Forward, loss and backward of the micro-batch in the workspace. */
 static int
-run_batch(struct trainer *t, struct request *q, struct refusal *r)
+run_batch(struct trainer *t, struct step *s, struct refusal *r)
 {
-	const struct batch *b = &t->work.batch;
 	struct pass p = trainer_pass(t, true);
 	enum op_status status;
 
 	p.dropout = (float)t->options.dropout;
-	p.dropout_seed = q->seed;
-	p.first_token = q->tokens;
-	status = forward_layers(&p);
-	if (status == OP_OK)
-		status = forward_loss(&p, b->logp);
-	if (status != OP_OK)
-		return model_refuse_op(r, t->ops, status);
-	for (size_t i = 0; i < b->row_count; i++)
-		q->sum -= b->logp[i];
-	if (!isfinite(q->sum))
-		return refuse_loss(t, &p, q->sum, r);
+	p.dropout_seed = s->seed;
+	p.first_token = s->tokens;
+	if (request_forward(t, &p, &s->sum, r) != 0)
+		return -1;
+	if (!isfinite(s->sum))
+		return request_refuse(t, &p, "the loss", s->sum, r);
 	status = backward_layers(&p);
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
-	q->tokens += b->tokens;
+	s->tokens += t->work.batch.tokens;
 	return 0;
 }
 
 /* All micro-batches: afterwards grad is the gradient of the request's mean loss. */
 static int
-run_request(struct trainer *t, struct request *q, struct refusal *r)
+run_request(struct trainer *t, struct step *s, struct refusal *r)
 {
-	struct activations_shape shape = trainer_shape(t, true);
 	enum op_status status = op_zero(t->ops, t->grad, t->adapter.size * sizeof(float));
 	size_t taken;
 
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
-	shape.backward = true;
-	shape.dropout = t->options.dropout != 0;
-	for (size_t i = 0; i < q->count; i += taken) {
-		if (workspace_take(&t->work, shape, t->options.activation_bytes, q->datums + i,
-			q->count - i, q->coefficient, &taken, r) != 0)
+	for (size_t i = 0; i < s->request.count; i += taken) {
+		if (request_take(
+			t, &s->request, i, s->coefficient, t->options.dropout != 0, &taken, r) != 0)
 			return -1;
-		if (t->work.batch.row_count != 0 && run_batch(t, q, r) != 0)
+		if (t->work.batch.row_count != 0 && run_batch(t, s, r) != 0)
 			return -1;
 	}
 	return 0;
@@ -169,14 +131,16 @@ int
 trainer_step(struct trainer *t, const struct datum *const *datums, size_t count,
     double learning_rate, struct trainer_result *out, struct refusal *r)
 {
-	struct request q = {.datums = datums, .count = count, .seed = step_seed(t)};
+	struct step s = {.request = {.datums = datums, .count = count}, .seed = step_seed(t)};
 	struct trainer_result result = {0};
 
-	if (check_request(t, &q, learning_rate, &result, r) != 0 || run_request(t, &q, r) != 0 ||
+	if (check_request(&s, t, learning_rate, r) != 0 || run_request(t, &s, r) != 0 ||
 	    measure_norm(t, &result.gradient_norm, r) != 0 ||
 	    update(t, learning_rate, result.gradient_norm, r) != 0)
 		return -1;
-	result.loss = q.sum / (double)q.rows;
+	result.loss = s.sum / (double)s.request.rows;
+	result.input_tokens = s.request.input_tokens;
+	result.supervised_tokens = s.request.supervised_tokens;
 	result.step = t->step;
 	*out = result;
 	return 0;
