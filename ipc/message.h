@@ -21,7 +21,8 @@ enum { MESSAGE_MAX = 64 * 1024 }; /* bytes of a datagram, header included */
 enum {
 	RENDERED_MAX = 1 << 30, /* 64 MiB of text, a token for each of its bytes, and more */
 	GENERATED_MAX = 16 << 20,
-	FAILED_MAX = 2 << 20, /* FAULTS_SIZE_MAX, and more */
+	EVALUATED_MAX = 1 << 30, /* some 200 bytes for each of a million ids */
+	FAILED_MAX = 2 << 20,	 /* FAULTS_SIZE_MAX, and more */
 };
 
 /* X(NAME, number, fd that travels with it) */
@@ -37,6 +38,7 @@ enum {
 	X(SAVE, 7, "empty file open for writing")	   /* struct message_artifact */           \
 	X(GENERATE, 8, "body of samples:generate, sealed") /* no fields */                         \
 	X(CLOSE, 9, "none")				   /* no fields; the worker exits 0 */     \
+	X(EVALUATE, 10, "datum ids, as TRAIN has them")	   /* no fields */                         \
 	/* worker -> stepd */                                                                      \
 	X(OPENED, 32, "none") /* struct message_opened */                                          \
 	X(LOADED, 33, "none") /* struct message_loaded */                                          \
@@ -45,6 +47,7 @@ enum {
 	X(TRAINED, 36, "none")				  /* struct message_trained */             \
 	X(SAVED, 37, "none")				  /* struct message_saved */               \
 	X(GENERATED, 38, "JSON answer, sealed")		  /* no fields */                          \
+	X(EVALUATED, 39, "JSON answer, sealed")		  /* no fields */                          \
 	X(FAILED, 62, "none, or the JSON detail, sealed") /* struct message_failed */              \
 	X(LAST_WORDS, 63, "none")			  /* struct message_last_words */
 
@@ -59,7 +62,7 @@ struct message_ready {
 	const char *build;  /* version of the worker */
 	const char *device; /* "cpu", or a device's name */
 };
-enum { MESSAGE_PROTOCOL = 2 };
+enum { MESSAGE_PROTOCOL = 3 };
 
 /* Strings are views: into the sender's memory on the way out, into the datagram on the way in. */
 struct message_open {

@@ -120,6 +120,13 @@ handle_generate(struct loop *l, struct message *m, struct answer *a, struct refu
 	return session_generate(l->session, m->fd, &a->fd, r);
 }
 
+static int
+handle_evaluate(struct loop *l, struct message *m, struct answer *a, struct refusal *r)
+{
+	a->type = MSG_EVALUATED;
+	return session_evaluate(l->session, m->fd, &a->fd, r);
+}
+
 /* The requests: what each needs before its handler is called. */
 static const struct request {
 	enum message_type type;
@@ -134,6 +141,7 @@ static const struct request {
     {MSG_TRAIN, handle_train, true, true},
     {MSG_SAVE, handle_save, true, true},
     {MSG_GENERATE, handle_generate, true, true},
+    {MSG_EVALUATE, handle_evaluate, true, true},
 };
 
 static const struct request *

@@ -206,9 +206,8 @@ session_digest(const struct session *s, char hex[65], struct refusal *r)
 	return model_files_digest(s->files, hex, r);
 }
 
-/* The datums that `ids` names, in its order; the caller frees *datums. */
-static int
-find_datums(const struct session *s, int ids, const struct datum ***datums, size_t *count,
+int
+session_find_datums(const struct session *s, int ids, const struct datum ***datums, size_t *count,
     struct refusal *r)
 {
 	struct blob_view view;
@@ -255,7 +254,7 @@ session_train(struct session *s, const struct message_train *settings, int ids,
 		return refuse(r, 409, "the session is at step %llu, not %llu",
 		    (unsigned long long)trainer_step_count(s->trainer),
 		    (unsigned long long)settings->step);
-	if (find_datums(s, ids, &datums, &count, r) != 0)
+	if (session_find_datums(s, ids, &datums, &count, r) != 0)
 		return -1;
 	rc = trainer_step(s->trainer, datums, count, settings->learning_rate, &result, r);
 	free(datums);

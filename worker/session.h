@@ -30,6 +30,9 @@ int session_keep(struct session *s, int blob, struct refusal *r);
 /* One optimizer step over the datums named in `ids` (sealed: u32 count, wire strings). */
 int session_train(struct session *s, const struct message_train *settings, int ids,
     struct message_trained *out, struct refusal *r);
+/* The losses of the datums named in `ids` (as session_train has them), adapter on and off; *answer:
+   a sealed blob with the JSON answer of datums:evaluate. */
+int session_evaluate(struct session *s, int ids, int *answer, struct refusal *r);
 /* Writes an artifact to fd (not consumed). out->sha256 is a view into the session. */
 int session_save(struct session *s, enum artifact_kind kind, int fd, struct message_saved *out,
     struct refusal *r);

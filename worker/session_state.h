@@ -46,5 +46,9 @@ const char *session_compute(const struct session *s);
 int session_start(struct session *s, enum op_dtype compute, struct refusal *r);
 /* Digest of the base's weights, lower-case hex; computed on first use. */
 int session_digest(const struct session *s, char hex[65], struct refusal *r);
+/* The datums that a sealed blob names (u32 count, wire strings), in its order; the caller frees
+ *datums. 0, or -1 with *r: 422, one is not known. */
+int session_find_datums(const struct session *s, int ids, const struct datum ***datums,
+    size_t *count, struct refusal *r);
 
 #endif

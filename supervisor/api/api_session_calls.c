@@ -1,5 +1,5 @@
 /* The calls that a session answers: datums:render, batches:train, artifacts:save,
-   samples:generate. */
+   samples:generate, datums:evaluate. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +12,7 @@
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/store/objects.h"
+#include "supervisor/api/request_evaluate.h"
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_train.h"
 #include "supervisor/api/routes.h"
@@ -21,8 +22,14 @@
 static const char not_found[] = "training session not found";
 static const char no_memory[] = "stepd has no memory left for the request";
 
-/* A request with its Idempotency-Key, where it has one; generating changes nothing and keeps none.
-   Consumes fd. NULL after a reply. */
+/* What changes nothing keeps no answer: it is asked again. */
+static bool
+keeps_answer(enum request_kind kind)
+{
+	return kind != REQUEST_GENERATE && kind != REQUEST_EVALUATE;
+}
+
+/* A request with its Idempotency-Key, where it has one. Consumes fd. NULL after a reply. */
 static struct session_request *
 make_request(struct http_request *r, enum request_kind kind, int fd)
 {
@@ -37,7 +44,7 @@ make_request(struct http_request *r, enum request_kind kind, int fd)
 		session_request_free(request);
 		return NULL;
 	}
-	if (key == NULL || kind == REQUEST_GENERATE)
+	if (key == NULL || !keeps_answer(kind))
 		return request;
 	request->key = strdup(key);
 	if (request->key == NULL || api_digest(r, request->digest) != 0) {
@@ -130,25 +137,25 @@ api_generate(struct stepd *s, struct http_request *r)
 
 /* The datum ids as the worker reads them: u32 count, wire strings. fd or -errno. */
 static int
-ids_blob(const struct request_train *train)
+ids_blob(struct json ids, size_t count)
 {
 	size_t size = 4, len;
 	struct wire_put w;
 	void *storage;
 	int fd;
 
-	json_foreach (id, train->datum_ids) {
+	json_foreach (id, ids) {
 		json_string(id, &len);
 		size += 4 + len + 1;
 	}
 	storage = malloc(size);
-	if (storage == NULL || train->count > UINT32_MAX) {
+	if (storage == NULL || count > UINT32_MAX) {
 		free(storage);
 		return -ENOMEM;
 	}
 	wire_put_init(&w, storage, size);
-	wire_put_u32(&w, (uint32_t)train->count);
-	json_foreach (id, train->datum_ids)
+	wire_put_u32(&w, (uint32_t)count);
+	json_foreach (id, ids)
 		wire_put_string(&w, json_string(id, NULL));
 	fd = wire_put_end(&w) < 0 ? -EMSGSIZE : blob_from("datum-ids", storage, w.len);
 	free(storage);
@@ -159,7 +166,7 @@ static void
 train(struct session *session, struct http_request *r, const struct request_train *body)
 {
 	struct session_request *request;
-	int fd = ids_blob(body);
+	int fd = ids_blob(body->datum_ids, body->count);
 
 	if (fd < 0) {
 		http_reply_detail(r, 503, no_memory);
@@ -190,6 +197,43 @@ api_train(struct stepd *s, struct http_request *r)
 		http_reply_detail(r, 404, not_found);
 	else
 		train(session, r, &body);
+	faults_fini(&f);
+	json_free(doc);
+}
+
+static void
+evaluate(struct session *session, struct http_request *r, const struct request_evaluate *body)
+{
+	struct session_request *request;
+	int fd = ids_blob(body->datum_ids, body->count);
+
+	if (fd < 0) {
+		http_reply_detail(r, 503, no_memory);
+		return;
+	}
+	request = make_request(r, REQUEST_EVALUATE, fd);
+	if (request != NULL)
+		post(session, request);
+}
+
+void
+api_evaluate(struct stepd *s, struct http_request *r)
+{
+	struct session *session = sessions_find(s, http_param(r));
+	struct request_evaluate body;
+	struct json_doc *doc;
+	struct faults f;
+
+	faults_init(&f);
+	doc = api_body_parse(r, &f);
+	if (doc != NULL)
+		request_evaluate_parse(doc, &body, &f);
+	if (faults_any(&f))
+		http_reply_faults(r, &f);
+	else if (session == NULL)
+		http_reply_detail(r, 404, not_found);
+	else
+		evaluate(session, r, &body);
 	faults_fini(&f);
 	json_free(doc);
 }

@@ -36,6 +36,7 @@ struct stepd;
 	X(INTENDING, "training", "the journal to hold what is going to be done")                   \
 	X(TRAINING, "training", "a step")                                                          \
 	X(GENERATING, "ready", "text")                                                             \
+	X(EVALUATING, "ready", "losses")                                                           \
 	X(SAVING, "saving", "the worker to write an artifact")                                     \
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
 	X(KEEPING, "ready", "the journal to hold what was done")                                   \
@@ -84,6 +85,7 @@ enum request_kind {
 	REQUEST_SAVE,
 	REQUEST_GENERATE,
 	REQUEST_CLOSE,
+	REQUEST_EVALUATE,
 };
 
 /* One request of a client, until it is answered. Allocated; owned by its session. */

@@ -1,4 +1,5 @@
-/* A session that is ready takes the next request; rendering, training and generating. */
+/* A session that is ready takes the next request; rendering, training, generating and
+   evaluating. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -41,6 +42,13 @@ generate_begin(struct session *s)
 }
 
 static void
+evaluate_begin(struct session *s)
+{
+	s->state = SESSION_EVALUATING;
+	session_ask(s, MSG_EVALUATE, NULL, 0, s->current->fd, s->stepd->config->evaluate_timeout);
+}
+
+static void
 close_begin(struct session *s)
 {
 	uint64_t unsaved = session_unsaved_steps(s);
@@ -68,6 +76,7 @@ session_begin(struct session *s)
 	    [REQUEST_SAVE] = save_begin,
 	    [REQUEST_GENERATE] = generate_begin,
 	    [REQUEST_CLOSE] = close_begin,
+	    [REQUEST_EVALUATE] = evaluate_begin,
 	};
 
 	begin[s->current->kind](s);
@@ -177,15 +186,16 @@ training_answer(struct session *s, struct session_input *in)
 	session_keep_outcome(s, &t);
 }
 
-void
-generating_answer(struct session *s, struct session_input *in)
+/* The answer of a request that changed nothing: JSON in a blob. */
+static void
+pass_on(struct session *s, struct session_input *in, enum message_type type, size_t most)
 {
 	struct blob_view view;
 	size_t len;
 	int fd = in->answer->fd;
 
-	if (in->answer->type != MSG_GENERATED || wire_get_end(&in->answer->body) != 0 || fd < 0 ||
-	    blob_map_most(&view, fd, GENERATED_MAX) != 0) {
+	if (in->answer->type != type || wire_get_end(&in->answer->body) != 0 || fd < 0 ||
+	    blob_map_most(&view, fd, most) != 0) {
 		in->error = -EBADMSG;
 		return;
 	}
@@ -198,6 +208,18 @@ generating_answer(struct session *s, struct session_input *in)
 	in->answer->fd = -1;
 	session_reply_blob(s, fd, 0, len);
 	session_settle(s);
+}
+
+void
+generating_answer(struct session *s, struct session_input *in)
+{
+	pass_on(s, in, MSG_GENERATED, GENERATED_MAX);
+}
+
+void
+evaluating_answer(struct session *s, struct session_input *in)
+{
+	pass_on(s, in, MSG_EVALUATED, EVALUATED_MAX);
 }
 
 /* Nothing changed: the session goes on. */

@@ -103,6 +103,8 @@
 	    "seconds for a worker to write an artifact") \
 	X(SECONDS, generate_timeout, "STEPD_GENERATE_TIMEOUT", 1, 86400, "900", 0, \
 	    "seconds for one samples:generate") \
+	X(SECONDS, evaluate_timeout, "STEPD_EVALUATE_TIMEOUT", 1, 86400, "1800", 0, \
+	    "seconds for one datums:evaluate") \
 	X(SECONDS, end_timeout, "STEPD_END_TIMEOUT", 1, 3600, "10", 0, \
 	    "seconds for a worker to end before it is killed") \
 	X(SECONDS, connect_timeout, "STEPD_CONNECT_TIMEOUT", 1, 3600, "30", 0, \

@@ -304,6 +304,22 @@ generate(const struct message *m, struct wire_put *w, const char *fault)
 }
 
 static void
+evaluate(const struct message *m, struct wire_put *w, const char *fault)
+{
+	static const char text[] = "{\"loss\":1.5}";
+	uint32_t count;
+	int fd;
+
+	if (!ids_are_known(m->fd, &count)) {
+		refuse(m->request, 422, "the batch names an unknown rendered datum", -1);
+		return;
+	}
+	fd = blob_from("evaluated", text, sizeof(text) - 1);
+	answer(MSG_EVALUATED, m->request, w, fd, fault);
+	close(fd);
+}
+
+static void
 serve(struct message *m)
 {
 	const char *fault = fault_now(m->type);
@@ -334,6 +350,8 @@ serve(struct message *m)
 		save(m, &w, fault);
 	} else if (m->type == MSG_GENERATE) {
 		generate(m, &w, fault);
+	} else if (m->type == MSG_EVALUATE) {
+		evaluate(m, &w, fault);
 	} else {
 		_exit(m->type == MSG_CLOSE ? 0 : 7);
 	}

@@ -13,7 +13,7 @@ ENDS = {"kill": "killed", "crash": "signal", "sandbox": "sandbox", "exit": "exit
         "type": "bad_frame", "cut": "bad_frame", "status": "bad_frame", "hang": "hang",
         "stubborn": "hang", "close": "hang"}
 BAD_ANSWERS = {"RENDER": ("nofd", "lie", "unsealed"), "TRAIN": ("skip", "nan"), "SAVE": ("size",),
-               "GENERATE": ("nofd",)}
+               "GENERATE": ("nofd",), "EVALUATE": ("nofd",)}
 
 
 def no_worker_left(t):
@@ -59,6 +59,8 @@ def call(t, message, session, url):
         return t.train(session)
     if message == "GENERATE":
         return t.generate(session)
+    if message == "EVALUATE":
+        return t.evaluate(session)
     return t.save(session, url)
 
 
@@ -277,7 +279,7 @@ def refused_and_alive():
 
 
 while_opening()
-for name in ("RENDER", "TRAIN", "SAVE", "GENERATE"):
+for name in ("RENDER", "TRAIN", "SAVE", "GENERATE", "EVALUATE"):
     while_working(name)
 poison()
 killed_from_outside()

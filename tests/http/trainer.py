@@ -11,7 +11,7 @@ from daemon import BEARER, BUILD, Stepd
 FAULT_WORKER = os.path.abspath(os.path.join(BUILD, "tests", "fault-worker"))
 MESSAGES = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 TIMEOUTS = {"STEPD_%s_TIMEOUT" % name: "2"
-            for name in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE", "GENERATE")}
+            for name in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE", "GENERATE", "EVALUATE")}
 
 
 class Trainer(Stepd):
@@ -85,6 +85,10 @@ class Trainer(Stepd):
 
     def generate(self, session):
         return self.ask("POST", "/v1/sessions/%s/samples:generate" % session, {"prompt": "p"})
+
+    def evaluate(self, session, *ids):
+        return self.ask("POST", "/v1/sessions/%s/datums:evaluate" % session,
+                        {"datum_ids": ids or ["datum-e"]})
 
     def close(self, session, query=""):
         return self.ask("DELETE", "/v1/sessions/%s%s" % (session, query))

@@ -4,11 +4,13 @@
 
 #include "ipc/request_body.h"
 #include "ipc/request_render.h"
+#include "supervisor/api/request_evaluate.h"
 #include "supervisor/api/request_open.h"
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_sign.h"
 #include "supervisor/api/request_train.h"
 
+static struct request_evaluate evaluate_body;
 static struct request_open open_body;
 static struct request_save save_body;
 static struct request_generate generate_body;
@@ -147,6 +149,20 @@ TEST(generate)
 	    "less_than_equal@.body.max_new_tokens", );
 }
 
+TEST(evaluate)
+{
+	PARSE(evaluate, "{\"datum_ids\":[\"a\",\"b\",\"a\"]}", "", {
+		CHECK(evaluate_body.count == 3);
+		CHECK_STR(json_string(json_first(evaluate_body.datum_ids), NULL), "a");
+	});
+	PARSE(
+	    evaluate, "{\"datum_ids\":[\"\"],\"adapter\":true}", "extra_forbidden@.body.adapter", );
+	PARSE(evaluate, "{}", "missing@.body.datum_ids", );
+	PARSE(evaluate, "{\"datum_ids\":[\"a\",1,null]}",
+	    "string_type@.body.datum_ids.1;string_type@.body.datum_ids.2", );
+	PARSE(evaluate, "[]", "model_attributes_type@.body", );
+}
+
 TEST(sign)
 {
 	PARSE(sign, "{}", "", {
@@ -247,5 +263,5 @@ TEST(long_key_is_cut)
 }
 
 TEST_MAIN(TEST_CASE(open_defaults), TEST_CASE(open_extensions), TEST_CASE(save_restore_url),
-    TEST_CASE(generate), TEST_CASE(sign), TEST_CASE(bodies), TEST_CASE(caps),
+    TEST_CASE(generate), TEST_CASE(evaluate), TEST_CASE(sign), TEST_CASE(bodies), TEST_CASE(caps),
     TEST_CASE(a_million_ids), TEST_CASE(long_key_is_cut))
