@@ -126,7 +126,8 @@ arrived(struct anchoring *a, struct session *s)
 	if (s == NULL)
 		return;
 	s->anchor.coming = NULL;
-	session_event(s, EV_ANCHORED, &none);
+	if (!s->stepd->sessions->ending)
+		session_event(s, EV_ANCHORED, &none);
 }
 
 /* The session that this is for, unless it is over. */
@@ -356,7 +357,8 @@ on_read_again(void *arg, int error)
 	if (s == NULL)
 		return;
 	s->anchor.coming = NULL;
-	session_event(s, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
+	if (!s->stepd->sessions->ending)
+		session_event(s, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
 }
 
 void

@@ -69,7 +69,17 @@ datum_log_add(struct datum_log *log, const void *data, size_t len)
 	}
 	log->parts[log->count++] = part;
 	log->size += len;
-	return 0;
+	return 1;
+}
+
+void
+datum_log_drop_last(struct datum_log *log)
+{
+	if (log->count == 0)
+		return;
+	log->count--;
+	log->size = log->parts[log->count].offset;
+	lseek(log->fd, (off_t)log->size, SEEK_SET);
 }
 
 int

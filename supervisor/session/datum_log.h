@@ -26,8 +26,10 @@ struct datum_log {
 void datum_log_init(struct datum_log *log);
 void datum_log_fini(struct datum_log *log);
 /* Keeps one worker's answer to a render call (its bytes are copied), unless it is there already.
-   0 or -errno. */
+   1: it is new, 0: it was there, or -errno. */
 int datum_log_add(struct datum_log *log, const void *data, size_t len);
+/* Takes the last part out again. */
+void datum_log_drop_last(struct datum_log *log);
 /* One part as the worker gave it, sealed. fd or -errno. */
 int datum_log_part(const struct datum_log *log, size_t i);
 

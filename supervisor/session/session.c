@@ -36,6 +36,7 @@ session_new(struct stepd *stepd)
 	s->refusal.fd = -1;
 	s->outcome.fd = -1;
 	datum_log_init(&s->datums);
+	datum_file_init(&s->datum_file);
 	anchor_init(&s->anchor);
 	return s;
 }
@@ -65,6 +66,7 @@ session_free(struct session *s)
 		event_free(s->restore.timer);
 	anchor_fini(&s->anchor);
 	datum_log_fini(&s->datums);
+	datum_file_fini(&s->datum_file);
 	free(s);
 }
 

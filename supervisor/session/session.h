@@ -14,6 +14,7 @@
 
 #include "supervisor/session/anchor.h"
 #include "supervisor/session/child.h"
+#include "supervisor/session/datum_file.h"
 #include "supervisor/session/datum_log.h"
 #include "supervisor/session/kept_answer.h"
 #include "supervisor/session/session_record.h"
@@ -33,6 +34,7 @@ struct stepd;
 	X(ANCHORING, "loading", "the artifact to be on the disk")                                  \
 	X(READY, "ready", "a request")                                                             \
 	X(RENDERING, "ready", "datums")                                                            \
+	X(SEALING, "ready", "its datums to be on the disk")                                        \
 	X(INTENDING, "training", "the journal to hold what is going to be done")                   \
 	X(TRAINING, "training", "a step")                                                          \
 	X(GENERATING, "ready", "text")                                                             \
@@ -128,6 +130,7 @@ struct session_restore {
 	uint64_t step;	/* done */
 	double loss, gradient_norm;
 	bool failed; /* not to be tried again */
+	bool read;   /* its datums were read from the disk */
 	bool behind; /* its worker is at `step`: the datums after it are not there */
 };
 
@@ -155,6 +158,7 @@ struct session {
 	char spool_sha256[65]; /* as the worker says */
 	double snapshot_begun; /* SNAPSHOTTING: monotonic seconds */
 	struct datum_log datums;
+	struct datum_file datum_file;
 	struct anchor anchor;
 	struct session_restore restore;
 	uint64_t restarts, replay_differences;

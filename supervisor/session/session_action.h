@@ -82,8 +82,8 @@ session_action downloading_moved, downloading_not_moved, downloading_stop;
 session_action starting_started, opening_answer, loading_answer, loading_refused, loading_died,
     loading_stop, anchoring_anchored;
 /* session_work.c */
-session_action ready_request, rendering_answer, training_answer, generating_answer,
-    evaluating_answer, busy_refused;
+session_action ready_request, rendering_answer, sealing_kept, sealing_not_kept, training_answer,
+    generating_answer, evaluating_answer, busy_refused;
 /* session_keep.c */
 session_action intending_kept, intending_not_kept, keeping_kept, keeping_not_kept, keeping_died;
 /* session_restore.c */

@@ -66,6 +66,7 @@ ending_kept(struct session *s, struct session_input *in)
 	s->record.changed_at = (int64_t)time(NULL);
 	sessions_release(s);
 	datum_log_fini(&s->datums);
+	datum_file_drop(s);
 	anchor_drop(s);
 	log_info(
 	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);

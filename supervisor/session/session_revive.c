@@ -45,7 +45,7 @@ session_revive(struct session *s)
 		s->state = SESSION_CHECKING;
 		anchor_check(s);
 	} else {
-		session_recover(s);
+		checking_kept(s, NULL);
 	}
 }
 
@@ -53,10 +53,15 @@ void
 checking_kept(struct session *s, struct session_input *in)
 {
 	(void)in;
-	if (s->stopping)
+	s->state = SESSION_CHECKING;
+	if (s->stopping) {
 		session_lose_worker(s);
-	else
+	} else if (s->stepd->config->persist_data && !s->restore.read) {
+		s->restore.read = true;
+		datum_file_read(s);
+	} else {
 		session_recover(s);
+	}
 }
 
 void

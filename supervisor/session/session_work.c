@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ipc/blob.h"
 #include "ipc/json_write.h"
@@ -96,52 +97,92 @@ ready_request(struct session *s, struct session_input *in)
 	session_begin(s);
 }
 
-/* Takes the blob out of an answer: u64 length, JSON, and the rest. fd and the lengths, or -errno.
- */
-static int
-take_rendered(struct session *s, struct message *m, uint64_t *json_len)
+/* What follows a render: its answer is in the outcome. */
+static void
+rendered(struct session *s)
 {
-	struct blob_view view;
-	struct wire_get r;
-	int error, fd = m->fd;
+	struct session_outcome *o = &s->outcome;
+	int fd = o->fd;
 
-	if (m->type != MSG_RENDERED || wire_get_end(&m->body) != 0 || fd < 0)
-		return -EBADMSG;
-	if (blob_map_most(&view, fd, RENDERED_MAX) != 0)
-		return -EBADMSG;
-	wire_get_init(&r, view.data, view.len);
-	*json_len = wire_get_u64(&r);
-	if (r.failed || *json_len == 0 || *json_len > view.len - r.at) {
-		blob_unmap(&view);
-		return -EBADMSG;
+	if (s->current->key != NULL) {
+		session_keep_outcome(s, NULL);
+		return;
 	}
-	error = datum_log_add(&s->datums, view.data, view.len);
-	if (error != 0)
+	o->fd = -1;
+	session_reply_blob(s, fd, o->offset, o->len);
+	session_settle(s);
+}
+
+/* Keeps the datums for a worker that comes after this one: in memory, and where that is asked for
+   on the disk, which takes a while. */
+static void
+keep_datums(struct session *s, const struct blob_view *view)
+{
+	int added = datum_log_add(&s->datums, view->data, view->len);
+
+	if (added < 0)
 		log_warning("session %s: its datums are not kept for another worker: %s",
-		    s->record.id, strerror(-error));
-	blob_unmap(&view);
-	m->fd = -1;
-	return fd;
+		    s->record.id, strerror(-added));
+	if (added <= 0 || !s->stepd->config->persist_data) {
+		rendered(s);
+		return;
+	}
+	s->state = SESSION_SEALING;
+	datum_file_append(s, view->data, view->len);
+}
+
+/* The blob of an answer: u64 length, JSON, and the rest. 0 with the view and the length, or
+   -EBADMSG. */
+static int
+view_rendered(struct message *m, struct blob_view *view, uint64_t *json_len)
+{
+	struct wire_get r;
+
+	if (m->type != MSG_RENDERED || wire_get_end(&m->body) != 0 || m->fd < 0)
+		return -EBADMSG;
+	if (blob_map_most(view, m->fd, RENDERED_MAX) != 0)
+		return -EBADMSG;
+	wire_get_init(&r, view->data, view->len);
+	*json_len = wire_get_u64(&r);
+	if (!r.failed && *json_len > 0 && *json_len <= view->len - r.at)
+		return 0;
+	blob_unmap(view);
+	return -EBADMSG;
 }
 
 void
 rendering_answer(struct session *s, struct session_input *in)
 {
+	struct blob_view view;
 	uint64_t len = 0;
-	int fd = take_rendered(s, in->answer, &len);
 
-	if (fd < 0) {
-		in->error = fd;
+	in->error = view_rendered(in->answer, &view, &len);
+	if (in->error != 0)
 		return;
-	}
-	if (s->current->key == NULL) {
-		session_reply_blob(s, fd, 8, len);
-		session_settle(s);
-		return;
-	}
-	s->outcome =
-	    (struct session_outcome){.record = s->record, .fd = fd, .offset = 8, .len = len};
-	session_keep_outcome(s, NULL);
+	s->outcome = (struct session_outcome){
+	    .record = s->record, .fd = in->answer->fd, .offset = 8, .len = len};
+	in->answer->fd = -1;
+	keep_datums(s, &view);
+	blob_unmap(&view);
+}
+
+void
+sealing_kept(struct session *s, struct session_input *in)
+{
+	(void)in;
+	rendered(s);
+}
+
+/* The worker has them, and may keep them: the same render gives the same. */
+void
+sealing_not_kept(struct session *s, struct session_input *in)
+{
+	(void)in;
+	datum_log_drop_last(&s->datums);
+	close(s->outcome.fd);
+	s->outcome.fd = -1;
+	session_reply_detail(s, 507, "the trainer has no disk space to keep the datums");
+	session_settle(s);
 }
 
 static int

@@ -207,6 +207,7 @@ int
 sessions_start(struct stepd *s)
 {
 	struct sessions *all = calloc(1, sizeof(*all));
+	char reason[256];
 	int error;
 
 	if (all == NULL)
@@ -223,11 +224,19 @@ sessions_start(struct stepd *s)
 		log_error("the worker %s: %s", all->worker, strerror(-error));
 		return error;
 	}
+	error = seal_key_open(
+	    &all->seal_key, s->state_fd, getenv("CREDENTIALS_DIRECTORY"), true, reason);
+	if (error != 0) {
+		log_error("%s", reason);
+		return error;
+	}
 	error = store_each(s->store, STORE_SESSIONS, load_one, s);
 	if (error == 0)
 		error = sort_by_age(all);
 	if (error == 0)
 		anchor_find_all(s);
+	if (error == 0)
+		error = datum_file_start(s);
 	if (error == 0)
 		error = start_sweeping(s);
 	if (error == 0)
@@ -257,6 +266,7 @@ sessions_free(struct stepd *s)
 {
 	if (s->sessions == NULL)
 		return;
+	s->sessions->ending = true;
 	offload_finish(); /* snapshots that are being checked still need their sessions */
 	while (s->sessions->first != NULL) {
 		struct session *first = s->sessions->first;
@@ -267,6 +277,7 @@ sessions_free(struct stepd *s)
 	anchor_free_all(s);
 	if (s->sessions->sweep != NULL)
 		event_free(s->sessions->sweep);
+	seal_key_wipe(&s->sessions->seal_key);
 	free(s->sessions->worker);
 	free(s->sessions->spool);
 	free(s->sessions);

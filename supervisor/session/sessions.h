@@ -6,6 +6,7 @@
 
 #include "supervisor/session/session.h"
 #include "supervisor/session/slot.h"
+#include "supervisor/store/seal.h"
 
 struct event;
 
@@ -15,6 +16,8 @@ struct sessions {
 	char *worker;		      /* the program */
 	char *spool;		      /* the folder of artifacts under way */
 	struct event *sweep;	      /* now and then */
+	struct seal_key seal_key;     /* of what is sealed on the disk */
+	bool ending;		      /* threads are waited for; nothing goes on */
 	struct anchoring *anchorings; /* anchor.c: on their way to the disk */
 };
 

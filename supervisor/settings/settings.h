@@ -90,6 +90,8 @@
 	    "steps between recovery snapshots at most: so many are replayed at most") \
 	X(SECONDS, failure_interval, "STEPD_FAILURE_INTERVAL", 1, 31536000, "10800", 0, \
 	    "seconds between failures to reckon with: how often snapshots are worth their time") \
+	X(BOOL, persist_data, "STEPD_PERSIST_DATA", 0, 1, "false", 0, \
+	    "keep datums on the disk too, sealed, so that sessions need no render after a restart of stepd") \
 	/* deadlines */ \
 	X(SECONDS, ready_timeout, "STEPD_READY_TIMEOUT", 1, 3600, "30", 0, \
 	    "seconds for a worker to start") \

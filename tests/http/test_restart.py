@@ -25,6 +25,7 @@ store = Store(cert, key)
 SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
             "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
             "STEPD_THREADS": "1", "STEPD_SNAPSHOT_STEPS": "8", "STEPD_LOG_LEVEL": "info"}
+TEXT = "q of the very secret kind"
 NAMES = ["e%d" % i for i in range(5)]
 
 
@@ -58,28 +59,39 @@ class Service:
         raise SystemExit("no answer: " + self.t.logged()[-3000:])
 
     def render(self, session):
-        messages = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+        messages = [{"role": "user", "content": TEXT}, {"role": "assistant", "content": "a"}]
         examples = [{"example_id": name, "messages": messages} for name in NAMES]
         answer = self.ask("POST", "/v1/sessions/%s/datums:render" % session, {"examples": examples})
         check(answer[0] == 200, "rendered", answer)
         return [d["datum_id"] for d in answer[1]["datums"]]
 
-    def train(self, session, ids, number):
-        """As a client would: with a key, until it is done; datums are rendered again where stepd says so."""
-        body = {"datum_ids": [ids[number % len(ids)], ids[(number * 7 + 1) % len(ids)]],
-                "learning_rate": 1e-3}
+    def insist(self, session, ids, *call):
+        """As a client would: until it is done; datums are rendered again where stepd says so."""
         for _ in range(50):
-            answer = self.ask("POST", "/v1/sessions/%s/batches:train" % session, body,
-                              ["Idempotency-Key: step-%d" % number])
+            answer = self.ask(*call)
             if answer[0] == 200:
                 break
             detail = answer[1]["detail"]
             if "render" in detail:
+                check(self.settings["STEPD_PERSIST_DATA"] == "false", "only without datums on the disk", detail)
                 check(self.render(session) == ids, "the same ids")
             else:
                 check(answer[0] == 503, "only 503", answer)
                 time.sleep(0.1)
         return answer
+
+    def train(self, session, ids, number):
+        body = {"datum_ids": [ids[number % len(ids)], ids[(number * 7 + 1) % len(ids)]],
+                "learning_rate": 1e-3}
+        return self.insist(session, ids, "POST", "/v1/sessions/%s/batches:train" % session, body,
+                           ["Idempotency-Key: step-%d" % number])
+
+    def ready(self, session):
+        """Its status when it is brought back."""
+        until = time.monotonic() + 60
+        while (st := self.ask("GET", "/v1/sessions/" + session)[1])["state"] != "ready" and time.monotonic() < until:
+            time.sleep(0.02)
+        return st
 
     def end(self):
         check(self.t.stop() == 0, "stops", self.t.logged()[-2000:])
@@ -107,8 +119,8 @@ class Killer:
         self.thread.join()
 
 
-def whole_run(name, disturb, **resumed):
-    service = Service(name)
+def whole_run(name, disturb, sealed=False, **resumed):
+    service = Service(name, STEPD_PERSIST_DATA="true" if sealed else "false")
     status, body, _ = service.ask("POST", "/v1/sessions", {
         "base_model": "tiny", "lora_rank": 8, "seed": 7, "lora_dropout": 0.1, **resumed})
     check(status == 200, "open", status, body)
@@ -132,20 +144,64 @@ def whole_run(name, disturb, **resumed):
     check([a[2].get("stepd-step") for a in answers] == [str(at + i + 1) for i in range(STEPS)],
           "steps in order", name, answers)
     url = store.url("/ok/" + name)
-    answer = service.ask("POST", "/v1/sessions/%s/artifacts:save" % s,
-                         {"kind": "state", "name": "x", "upload_url": url})
+    answer = service.insist(s, ids, "POST", "/v1/sessions/%s/artifacts:save" % s,
+                            {"kind": "state", "name": "x", "upload_url": url})
     check(answer[0] == 200, "saved", answer)
     service.end()
+    kept = os.path.join(service.folder, "state", "datums", s)
+    check(os.path.exists(kept) == sealed, "datums on the disk", name)
+    if sealed:
+        data = open(kept, "rb").read()
+        check(len(data) > 100 and TEXT.encode() not in data and b"\0\0\0\0\0\0\0\0" not in data[8:], "sealed")
+        check(os.stat(kept).st_mode & 0o777 == 0o600, "for nobody else")
     if killer:
         check(killer.kills >= 3 and service.restarts >= 3, "stepd was ended", killer.kills, service.restarts)
         print("%s: %d ends, %d starts" % (name, killer.kills, service.restarts))
     return [a[1] for a in answers], store.objects["/ok/" + name]
 
 
+def datums_on_disk():
+    """What was cut or changed in the file of datums is rendered again; switched off or closed, none is left."""
+    service = Service("datums", STEPD_PERSIST_DATA="true")
+    s = service.ask("POST", "/v1/sessions", {"base_model": "tiny", "lora_rank": 8, "seed": 7})[1]["session_id"]
+    ids = service.render(s)
+    kept = os.path.join(service.folder, "state", "datums", s)
+    losses = [service.train(s, ids, 0)[1]["loss"]]
+    data = open(kept, "rb").read()
+    for what, bytes_ in (("a part that a crash cut", data + data[:50]), ("half of it", data[:len(data) // 2]),
+                         ("changed", data[:60] + bytes([data[60] ^ 1]) + data[61:]), ("nothing", b"")):
+        service.t.process.kill()
+        service.t.process.wait()
+        with open(kept, "wb") as f:
+            f.write(bytes_)
+        status, body, _ = service.ask("POST", "/v1/sessions/%s/batches:train" % s,
+                                      {"datum_ids": ids[:1], "learning_rate": 1e-3})
+        whole = len(bytes_) > len(data)
+        check(status == (200 if whole else 503), what, status, body)
+        if not whole:
+            check("render" in body["detail"], "says what to do", what, body)
+            check(service.ask("GET", "/v1/sessions/" + s)[1]["state"] == "needs_restore", "state", what)
+            check(service.render(s) == ids, "rendered again", what)
+            st = service.ready(s)
+            check(st["state"] == "ready" and st["replay_differences"] == 0, "goes on by itself", what, st)
+    service.end()
+    service.settings["STEPD_PERSIST_DATA"] = "false"
+    check(service.ask("GET", "/healthz")[0] == 200 and not os.path.exists(kept), "switched off")
+    service.settings["STEPD_PERSIST_DATA"] = "true"
+    service.end()
+    service.render(s)
+    check(service.render(s) == ids and os.path.exists(kept), "on the disk again")
+    check(service.ask("DELETE", "/v1/sessions/%s?force=true" % s)[0] == 200, "closed")
+    check(not os.path.exists(kept), "closed: nothing is left")
+    service.end()
+
+
+datums_on_disk()
 quiet = whole_run("quiet", False)
 disturbed = whole_run("disturbed", True)
 check(disturbed[0] == quiet[0], "the same losses and norms")
 check(disturbed[1] == quiet[1], "the same bytes")
+check(whole_run("sealed", True, sealed=True) == disturbed, "the same with datums on the disk")
 url = store.url("/ok/quiet")
 on_quiet = whole_run("on-quiet", False, resume_download_url=url)
 on_disturbed = whole_run("on-disturbed", True, resume_download_url=url)
