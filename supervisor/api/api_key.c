@@ -5,8 +5,9 @@
 #include <string.h>
 
 #include "supervisor/api/operations.h"
+#include "supervisor/session/session.h"
 
-const char api_key_taken[] = "the Idempotency-Key was used for another request of this session";
+const char api_key_taken[] = "the Idempotency-Key was used for another request";
 
 int
 api_key(struct http_request *r, const char **key)
@@ -38,4 +39,20 @@ api_digest(struct http_request *r, uint8_t digest[KEPT_DIGEST])
 		crypto_generichash(digest, KEPT_DIGEST, (const uint8_t *)query,
 		    query == NULL ? 0 : strlen(query), NULL, 0);
 	return 0;
+}
+
+int
+api_key_take(struct http_request *r, struct session_request *request)
+{
+	const char *key;
+
+	if (api_key(r, &key) != 0)
+		return -1;
+	if (key == NULL)
+		return 0;
+	request->key = strdup(key);
+	if (request->key != NULL && api_digest(r, request->digest) == 0)
+		return 0;
+	http_reply_detail(r, 503, "stepd has no memory left for the request");
+	return -1;
 }

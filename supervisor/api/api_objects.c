@@ -5,77 +5,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "ipc/fault.h"
-#include "ipc/json_write.h"
 #include "ipc/log.h"
-#include "ipc/request_body.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/object_store.h"
-#include "supervisor/api/request_sign.h"
 #include "supervisor/api/routes.h"
-
-/* {"object", "put_url", "get_url", "expires_at"} of an object, new or there. */
-static void
-reply_signed(struct stepd *s, struct http_request *r, const struct request_sign *sign)
-{
-	char put_url[OBJECT_URL_MAX], get_url[OBJECT_URL_MAX];
-	int64_t expires = time(NULL) + sign->expires_in;
-	struct object_ref ref = {.limit = sign->max_bytes};
-	unsigned char random[16];
-	struct json_writer w;
-	const char *text;
-	size_t len;
-
-	if (ref.limit > s->config->object_limit)
-		ref.limit = s->config->object_limit;
-	randombytes_buf(random, sizeof(random));
-	sodium_bin2hex(ref.id, sizeof(ref.id), random, sizeof(random));
-	if (*sign->object != '\0')
-		memcpy(ref.id, sign->object, sizeof(ref.id));
-	ref.verb = OBJECT_PUT;
-	object_url_sign(put_url, s->objects->key, objects_base(s), &ref, expires);
-	ref.verb = OBJECT_GET;
-	object_url_sign(get_url, s->objects->key, objects_base(s), &ref, expires);
-	json_writer_init(&w);
-	json_write_object(&w);
-	json_put_string(&w, "object", ref.id);
-	json_put_string(&w, "put_url", put_url);
-	json_put_string(&w, "get_url", get_url);
-	json_put_int(&w, "expires_at", expires);
-	json_write_object_end(&w);
-	text = json_writer_text(&w, &len);
-	if (text != NULL)
-		http_reply_json(r, 200, text, len);
-	else
-		http_reply_detail(r, 503, "out of memory");
-	json_writer_fini(&w);
-	sodium_memzero(put_url, sizeof(put_url));
-	sodium_memzero(get_url, sizeof(get_url));
-}
-
-void
-api_objects_sign(struct stepd *s, struct http_request *r)
-{
-	const struct blob_view *body = http_body(r);
-	struct request_sign sign;
-	struct json_doc *doc = NULL;
-	struct faults f;
-
-	if (body == NULL) {
-		http_reply_detail(r, 503, "out of memory");
-		return;
-	}
-	faults_init(&f);
-	if (request_body_parse(&doc, http_is_json(r), body->data, body->len, &f) != 0 ||
-	    request_sign_parse(doc, &sign, &f) != 0)
-		http_reply_faults(r, &f);
-	else if (*sign.object != '\0' && !objects_have(s->objects, sign.object))
-		http_reply_detail(r, 404, "object not found");
-	else
-		reply_signed(s, r, &sign);
-	json_free(doc);
-	faults_fini(&f);
-}
 
 /* What a PUT or GET keeps from its head to its end. */
 struct exchange {

@@ -34,23 +34,15 @@ static struct session_request *
 make_request(struct http_request *r, enum request_kind kind, int fd)
 {
 	struct session_request *request = session_request_new(kind, r, fd);
-	const char *key;
 
 	if (request == NULL) {
 		http_reply_detail(r, 503, no_memory);
-		return NULL;
-	}
-	if (api_key(r, &key) != 0) {
+	} else if (api_key_take(r, request) != 0) {
 		session_request_free(request);
-		return NULL;
-	}
-	if (key == NULL || !keeps_answer(kind))
-		return request;
-	request->key = strdup(key);
-	if (request->key == NULL || api_digest(r, request->digest) != 0) {
-		session_request_free(request);
-		http_reply_detail(r, 503, no_memory);
-		return NULL;
+		request = NULL;
+	} else if (!keeps_answer(kind)) {
+		free(request->key);
+		request->key = NULL;
 	}
 	return request;
 }

@@ -4,6 +4,7 @@
 
 #include "ipc/message.h"
 #include "supervisor/api/api_body.h"
+#include "supervisor/api/api_key.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/session/models.h"
 #include "supervisor/store/objects.h"
@@ -71,36 +72,49 @@ opening(struct http_request *r, const struct request_open *open)
 	return request;
 }
 
-/* The request is valid: slot, then model, then the session begins. */
+/* Slot, then model, then the session begins. Consumes the request. */
 static void
-open_session(struct stepd *s, struct http_request *r, const struct request_open *open)
+begin_session(struct stepd *s, struct session_request *request, const struct request_open *open)
 {
 	struct model_dirs dirs = {s->config->model_dir, s->config->hf_home};
-	struct session_request *request;
 	const char *sentence;
 	struct session *session;
 	unsigned status;
 
 	session = sessions_new(s, &status, &sentence);
 	if (session == NULL) {
-		http_reply_detail(r, status, sentence);
+		http_reply_detail(request->http, status, sentence);
+		session_request_free(request);
 		return;
 	}
 	fill_record(&session->record, open);
 	if (models_find(&dirs, open->base_model, open->model_revision, session->model_path,
 		&sentence) != 0) {
 		sessions_remove(session);
-		http_reply_detail(r, 422, sentence);
-		return;
-	}
-	request = opening(r, open);
-	if (request == NULL) {
-		sessions_remove(session);
-		http_reply_detail(r, 503, "stepd has no memory left for a session");
+		http_reply_detail(request->http, 422, sentence);
+		session_request_free(request);
 		return;
 	}
 	operation_describe(request);
 	session_open(session, request);
+}
+
+/* The request is valid: the session that its key has opened, or a new one. */
+static void
+open_session(struct stepd *s, struct http_request *r, const struct request_open *open)
+{
+	struct session_request *request = opening(r, open);
+
+	if (request == NULL) {
+		http_reply_detail(r, 503, "stepd has no memory left for a session");
+		return;
+	}
+	if (api_key_take(r, request) != 0) {
+		session_request_free(request);
+		return;
+	}
+	if (!sessions_open_again(s, request))
+		begin_session(s, request, open);
 }
 
 void
@@ -193,6 +207,10 @@ api_session_close(struct stepd *s, struct http_request *r)
 	request = session_request_new(REQUEST_CLOSE, r, -1);
 	if (request == NULL) {
 		http_reply_detail(r, 503, "stepd has no memory left for the request");
+		return;
+	}
+	if (api_key_take(r, request) != 0) {
+		session_request_free(request);
 		return;
 	}
 	request->force = force != NULL && strcmp(force, "true") == 0;

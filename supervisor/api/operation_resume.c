@@ -127,11 +127,14 @@ reply_not_done(struct session_request *request, const struct session *session)
 {
 	char sentence[200];
 
-	snprintf(sentence, sizeof(sentence),
-	    "stepd was started again before this was done; the session is at step %llu; nothing "
-	    "was "
-	    "lost: send it again",
-	    (unsigned long long)session->record.step);
+	if (session == NULL)
+		snprintf(sentence, sizeof(sentence),
+		    "stepd was started again before the session was open: send it again");
+	else
+		snprintf(sentence, sizeof(sentence),
+		    "stepd was started again before this was done; the session is at step %llu; "
+		    "nothing was lost: send it again",
+		    (unsigned long long)session->record.step);
 	http_reply_detail(request->http, 503, sentence);
 	session_request_free(request);
 }
@@ -141,23 +144,24 @@ resume(struct stepd *s, struct operation *o)
 {
 	struct session *session = sessions_find(s, o->session_id);
 	struct http_request *http = operation_request(o);
-	struct session_request *request;
+	struct session_request *request = http == NULL ? NULL : make_request(o, http);
+	bool answered;
 
-	if (http == NULL)
-		return;
-	if (session == NULL) {
-		http_reply_detail(http, o->session_id[0] == '\0' ? 503 : 404,
-		    o->session_id[0] == '\0'
-			? "stepd was started again before this was done: send it again"
-			: "training session not found");
-		return;
-	}
-	request = make_request(o, http);
 	if (request == NULL)
 		return;
-	if ((request->kind == REQUEST_TRAIN && request->fd >= 0) || request->kind == REQUEST_CLOSE)
+	if (session == NULL && request->kind != REQUEST_OPEN) {
+		session_request_free(request);
+		http_reply_detail(http, 404, "training session not found");
+		return;
+	}
+	if ((request->kind == REQUEST_TRAIN && request->fd >= 0) ||
+	    request->kind == REQUEST_CLOSE) {
 		session_post(session, request);
-	else if (!session_answer_again(session, request))
+		return;
+	}
+	answered = session != NULL ? session_answer_again(session, request)
+				   : sessions_open_again(s, request);
+	if (!answered)
 		reply_not_done(request, session);
 }
 

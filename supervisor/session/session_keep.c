@@ -11,6 +11,7 @@
 #include "ipc/log.h"
 #include "supervisor/http/http.h"
 #include "supervisor/session/journal.h"
+#include "supervisor/session/kept_find.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/stepd.h"
@@ -129,7 +130,9 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 		    .at = o->record.changed_at,
 		    .json = o->json,
 		    .json_len = strlen(o->json)};
-		size_t len = kept_answer_key(c->answer_key, s->record.id, s->current->key);
+		bool opening = s->current->kind == REQUEST_OPEN;
+		size_t len = kept_answer_key(
+		    c->answer_key, opening ? KEPT_OPENING : s->record.id, s->current->key);
 
 		memcpy(answer.digest, s->current->digest, sizeof(answer.digest));
 		add(c, STORE_ANSWERS, c->answer_key, len, c->answer,

@@ -9,66 +9,92 @@
 
 #include "ipc/log.h"
 #include "supervisor/http/http.h"
+#include "supervisor/session/kept_find.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
-static bool
-is_over(const struct stepd *s, const struct kept_answer *answer)
-{
-	/* A clock that was set back keeps answers longer, never shorter. */
-	return (int64_t)time(NULL) - answer->at > (int64_t)s->config->key_lifetime;
-}
+static const char other_request[] = "the Idempotency-Key was used for another request";
 
 static void
-reply_again(struct session *s, struct session_request *request, const struct kept_answer *answer)
+reply_again(struct stepd *stepd, struct session_request *request, const struct kept_answer *answer)
 {
 	char step[32];
 
 	snprintf(step, sizeof(step), "%llu", (unsigned long long)answer->step);
 	http_add_header(request->http, "Stepd-Step", step);
-	http_add_header(request->http, "Stepd-Durable", s->stepd->config->durability);
+	http_add_header(request->http, "Stepd-Durable", stepd->config->durability);
 	http_reply_json(request->http, 200, answer->json, answer->json_len);
 	session_request_free(request);
+}
+
+/* s: NULL for an opening, which has none yet. */
+static void
+refuse(struct session *s, struct session_request *request, unsigned status, const char *sentence)
+{
+	if (s != NULL) {
+		session_refuse(s, request, status, sentence);
+		return;
+	}
+	http_reply_detail(request->http, status, sentence);
+	session_request_free(request);
+}
+
+static bool
+answer_kept(struct stepd *stepd, struct session *s, struct session_request *request)
+{
+	const char *id = request->kind == REQUEST_OPEN ? KEPT_OPENING : s->record.id;
+	struct kept_answer answer;
+	bool answered = true;
+	void *data;
+	int error = kept_find(stepd, id, request->key, &answer, &data);
+
+	if (error == -ENOENT)
+		return false;
+	if (error != 0) {
+		log_error("the answer to a key (%s) cannot be read: %s", id, strerror(-error));
+		refuse(s, request, 503, "the trainer cannot read what it answered to this key");
+	} else if (answer.kind != request->kind ||
+		   memcmp(answer.digest, request->digest, sizeof(answer.digest)) != 0) {
+		refuse(s, request, 422, other_request);
+	} else if (answer.json_len > 0) {
+		reply_again(stepd, request, &answer);
+	} else {
+		answered = false;
+	}
+	free(data);
+	return answered;
 }
 
 bool
 session_answer_again(struct session *s, struct session_request *request)
 {
-	uint8_t key[KEPT_KEY_MAX];
-	struct kept_answer answer;
-	bool answered = false;
-	void *data;
-	size_t len;
-	int error;
+	return request->key != NULL && answer_kept(s->stepd, s, request);
+}
+
+/* Those that come while the first is still loading wait in the line of its session. */
+bool
+sessions_open_again(struct stepd *stepd, struct session_request *request)
+{
+	struct session *s = stepd->sessions->first;
 
 	if (request->key == NULL)
 		return false;
-	len = kept_answer_key(key, s->record.id, request->key);
-	error = store_get(s->stepd->store, STORE_ANSWERS, key, len, &data, &len);
-	if (error == 0)
-		error = kept_answer_get(&answer, data, len);
-	if (error != 0 && error != -ENOENT) {
-		log_error("session %s: the answer to a key cannot be read: %s", s->record.id,
-		    strerror(-error));
-		session_refuse(
-		    s, request, 503, "the trainer cannot read what it answered to this key");
-		answered = true;
-	} else if (error == 0 && !is_over(s->stepd, &answer)) {
-		if (answer.kind != request->kind ||
-		    memcmp(answer.digest, request->digest, sizeof(answer.digest)) != 0) {
-			session_refuse(s, request, 422,
-			    "the Idempotency-Key was used for another request of this session");
-			answered = true;
-		} else if (answer.json_len > 0) {
-			reply_again(s, request, &answer);
-			answered = true;
-		}
+	for (; s != NULL; s = s->next) {
+		const struct session_request *first = s->opened ? NULL : s->current;
+
+		if (first != NULL && first->key != NULL && strcmp(first->key, request->key) == 0)
+			break;
 	}
-	free(data);
-	return answered;
+	if (s == NULL)
+		return answer_kept(stepd, NULL, request);
+	if (memcmp(s->current->digest, request->digest, sizeof(request->digest)) != 0)
+		refuse(NULL, request, 422, other_request);
+	else
+		session_post(s, request);
+	return true;
 }
 
 /* The records that are not needed any more, collected while the table is read. */
@@ -103,10 +129,13 @@ sweep_one(void *ctx, const void *key, size_t key_len, const void *data, size_t l
 	memcpy(id, key, sizeof(id) - 1);
 	s = sessions_find(sweep->stepd, id);
 	if (sweep->table == STORE_ANSWERS)
-		over = kept_answer_get(&answer, data, len) == 0 && is_over(sweep->stepd, &answer);
+		over =
+		    kept_answer_get(&answer, data, len) == 0 && kept_is_over(sweep->stepd, &answer);
 	else
 		over = s != NULL && s->state == SESSION_CLOSED;
-	over = over || (s == NULL && sessions_is_unknown(sweep->stepd, id));
+	/* Those of calls without a session have none that could be over. */
+	over =
+	    over || (s == NULL && strchr(id, '-') == NULL && sessions_is_unknown(sweep->stepd, id));
 	return over ? store_commit(sweep->stepd->store, &gone, 1, NULL, NULL) : 0;
 }
 

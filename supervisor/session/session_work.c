@@ -68,10 +68,22 @@ close_begin(struct session *s)
 	child_end(s->child);
 }
 
+/* Sent again while the session was loading. */
+static void
+open_again(struct session *s)
+{
+	char json[64];
+	int len = snprintf(json, sizeof(json), "{\"session_id\":\"%s\"}", s->record.id);
+
+	session_reply_json(s, 200, json, (size_t)len);
+	session_settle(s);
+}
+
 void
 session_begin(struct session *s)
 {
 	static void (*const begin[])(struct session *) = {
+	    [REQUEST_OPEN] = open_again,
 	    [REQUEST_RENDER] = render_begin,
 	    [REQUEST_TRAIN] = session_intend,
 	    [REQUEST_SAVE] = save_begin,

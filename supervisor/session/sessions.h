@@ -36,6 +36,9 @@ struct session *sessions_find(struct stepd *s, const char *id);
 struct session *sessions_new(struct stepd *s, unsigned *status, const char **sentence);
 /* A slot was taken or given back: what /healthz says of it. */
 void sessions_slots_changed(struct stepd *s);
+/* Answers an opening whose Idempotency-Key came before, and frees it: with the session that it
+   opened, or as soon as that is open. false: it did not. */
+bool sessions_open_again(struct stepd *s, struct session_request *request);
 /* Gives the slot back, where it has one. */
 void sessions_release(struct session *s);
 /* Writes the session's record, in the background. */

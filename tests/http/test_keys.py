@@ -1,8 +1,10 @@
 """Idempotency-Key: what was done is answered again and not done again, also to those who lost the
 answer, came twice at once, or found stepd started again."""
 import json
+import os
 import signal
 import socket
+import struct
 import time
 
 from daemon import BEARER, check, finish
@@ -112,6 +114,181 @@ def after_a_restart(durability):
         t.close(s, "?force=true")
 
 
+def send_and_cut(t, session, key, where):
+    """A step whose connection is cut before, within or after its answer."""
+    body = json.dumps({"datum_ids": ["datum-e"], "learning_rate": 1e-4}).encode()
+    request = ("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nIdempotency-Key: %s\r\n"
+               "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+               % (session, BEARER, key, len(body))).encode() + body
+    with t.connect() as sock:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # cut: a reset
+        sock.sendall(request[:-1] if where == "before" else request)
+        if where == "after":
+            sock.recv(1)
+
+
+def cut_connections():
+    """Every step is taken once, whatever becomes of its connection, and however often it is sent."""
+    with Trainer() as t:
+        s = t.opened()
+        for n in range(30):
+            key = "k%d" % n
+            send_and_cut(t, s, key, ("before", "within", "after")[n % 3])
+            waits = [background(train, t, s, key) for _ in range(2)]
+            answers = [wait() for wait in waits]
+            check(all(a[0] == 200 and a[1]["loss"] == 1.0 / (n + 1) for a in answers), "the step", n, answers)
+            check(all(a[2]["stepd-step"] == str(n + 1) for a in answers), "and which", n, answers)
+        check(t.status(s)["step"] == 30, "one step a key", t.status(s)["step"])
+        check(t.status(s)["last_losses"][-1] == 1.0 / 30, "the losses", t.status(s)["last_losses"])
+
+
+def without_a_key():
+    """The answer is lost: what became of the step can be found."""
+    with Trainer("TRAIN:2:slow") as t:
+        s = t.opened()
+        check(t.train(s)[0] == 200, "a step")
+        body = json.dumps({"datum_ids": ["datum-e"], "learning_rate": 1e-4}).encode()
+        with t.connect() as sock:
+            sock.sendall(("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: "
+                          "application/json\r\nContent-Length: %d\r\n\r\n" % (s, BEARER, len(body))).encode() + body)
+            while t.status(s)["state"] != "training":
+                pass
+        while t.status(s)["state"] == "training":
+            time.sleep(0.05)
+        found = t.status(s)
+        check(found["step"] == 2 and found["last_losses"] == [1.0, 0.5], "it was taken", found)
+
+
+def open_with(t, key, **fields):
+    body = {"base_model": "org/model", "lora_rank": 8, "seed": 7, **fields}
+    return t.ask("POST", "/v1/sessions", body, ["Idempotency-Key: " + key])
+
+
+def openings():
+    with Trainer("OPEN:1:slow") as t:
+        waits = [background(open_with, t, "a") for _ in range(5)]
+        while not t.ask("GET", "/v1/sessions")[1]["sessions"]:
+            pass
+        check(open_with(t, "a", seed=8)[0] == 422, "another body while it is loading")
+        answers = [wait() for wait in waits]
+        check(all(a[0] == 200 and a[1] == answers[0][1] for a in answers), "one session", answers)
+        s = answers[0][1]["session_id"]
+        check(len(t.ask("GET", "/v1/sessions")[1]["sessions"]) == 1, "and no other")
+        again = open_with(t, "a")
+        check(again[:2] == answers[0][:2] and again[2]["stepd-step"] == "0", "the same again", again)
+        check(open_with(t, "a", seed=8)[0] == 422, "another body")
+        check(open_with(t, "b")[0] == 409, "another key")
+        for key in ("", "x" * 256):
+            status, body, _ = open_with(t, key)
+            check(status == 422 and "255" in body["detail"], "keys have a length", status, body)
+        t.train(s)
+        check(open_with(t, "a")[1] == {"session_id": s}, "whatever became of it")
+        t.close(s, "?force=true")
+        check(open_with(t, "a")[1] == {"session_id": s}, "also when it is closed")
+        new = open_with(t, "b")
+        check(new[0] == 200 and new[1]["session_id"] != s, "a refusal was not kept", new)
+
+
+def openings_that_were_lost():
+    """Nobody read the answer: the session is not lost, and the device not taken for nobody."""
+    with Trainer("OPEN:1:slow") as t:
+        body = json.dumps({"base_model": "org/model", "lora_rank": 8, "seed": 7}).encode()
+        head = ("POST /v1/sessions HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json\r\n"
+                "Content-Length: %d\r\n" % (BEARER, len(body)))
+        with t.connect() as sock:
+            sock.sendall((head + "Idempotency-Key: a\r\n\r\n").encode() + body)
+            while not t.ask("GET", "/v1/sessions")[1]["sessions"]:
+                pass
+        first = t.ask("GET", "/v1/sessions")[1]["sessions"][0]["session_id"]
+        answer = open_with(t, "a")
+        check(answer[:2] == (200, {"session_id": first}), "sent again", answer)
+        t.close(first)
+        t.set_faults("OPEN:1:hang")
+        with t.connect() as sock:  # without a key nobody could ever learn of it
+            sock.sendall((head + "\r\n").encode() + body)
+            while not t.active():
+                pass
+        while t.active():
+            time.sleep(0.05)
+        t.set_faults()
+        failed = open_with(t, "f", resume_download_url="https://127.0.0.1:1/x?token=geheim")
+        check(failed[0] == 502, "an opening that fails", failed)
+        failed = open_with(t, "f", resume_download_url="https://127.0.0.1:1/x?token=geheim")
+        check(failed[0] == 502, "is tried again", failed)
+        check(open_with(t, "f")[0] == 200, "and the key is free")
+
+
+def openings_after_a_restart():
+    first = Trainer()
+    url = save_and_close(first)
+    answer = open_with(first, "a", resume_download_url=url)
+    check(answer[0] == 200 and answer[2]["stepd-step"] == "1", "open", answer)
+    pair = sign_with(first, "p")
+    first.end(signal.SIGKILL)  # right after the answer
+    with open(os.path.join(first.state, "store", "data.mdb"), "rb") as f:
+        kept = f.read()
+    check(b"signature=" not in kept and b"/v1/objects/" not in kept, "no URL is in the store")
+    with Trainer(folder=first.folder, STEPD_LISTEN=first.url.split("//")[1]) as t:
+        again = open_with(t, "a", resume_download_url=url)
+        check(again[:2] == answer[:2] and again[2]["stepd-step"] == "1", "the same session", again)
+        check(open_with(t, "a")[0] == 422, "another body")
+        check(sign_with(t, "p")[:2] == pair[:2], "the same pair of URLs")
+        t.close(answer[1]["session_id"], "?force=true")
+
+
+def save_and_close(t):
+    s = t.opened()
+    t.train(s)
+    urls = t.sign()
+    check(t.save(s, urls["put_url"])[0] == 200, "save")
+    t.close(s)
+    return urls["get_url"]
+
+
+def closings():
+    with Trainer() as t:
+        s = t.opened()
+        t.train(s)
+        key = ["Idempotency-Key: c"]
+        path = "/v1/sessions/%s" % s
+        check(t.ask("DELETE", path, None, ["Idempotency-Key: " + "x" * 256])[0] == 422, "keys have a length")
+        check(t.ask("DELETE", path, None, key)[0] == 409, "unsaved steps")
+        first = t.ask("DELETE", path + "?force=true", None, key)
+        check(first[0] == 200 and first[1]["state"] == "closed", "close", first)
+        again = t.ask("DELETE", path + "?force=true", None, key)
+        check(again[0] == 200 and again[1]["state"] == "closed", "and again", again)
+        other = t.ask("DELETE", path, None, key)
+        check(other[0] == 422 and "Idempotency-Key" in other[1]["detail"], "another query", other)
+        check(train(t, s, "c")[0] == 422, "another call")
+        check(train(t, s, "d")[0] == 404, "another key")
+
+
+def sign_with(t, key, **fields):
+    return t.ask("POST", "/v1/objects:sign", fields, ["Idempotency-Key: " + key])
+
+
+def signing():
+    with Trainer() as t:
+        waits = [background(sign_with, t, "a") for _ in range(6)]
+        pairs = [wait() for wait in waits]
+        check(all(p[0] == 200 and p[1] == pairs[0][1] for p in pairs), "the same pair", pairs)
+        check(sign_with(t, "a")[1] == pairs[0][1], "and again")
+        check(sign_with(t, "b")[1]["object"] != pairs[0][1]["object"], "another key")
+        check(t.sign()["object"] != t.sign()["object"], "without one each is another")
+        check(sign_with(t, "a", expires_in=60)[0] == 422, "another body")
+        check(sign_with(t, "x" * 256)[0] == 422, "keys have a length")
+        s = t.opened()
+        check(t.save(s, pairs[0][1]["put_url"])[0] == 200, "it is good for an upload")
+        check(sign_with(t, "a")[1] == pairs[0][1], "the same after it")
+        check(t.save(s, pairs[0][1]["put_url"])[0] == 502, "put once")
+        one = sign_with(t, "c", object=pairs[0][1]["object"], expires_in=1)
+        check(one[0] == 200 and one[1]["object"] == pairs[0][1]["object"], "of an object that is there", one)
+        path = "/v1/sessions/%s/samples:generate" % s
+        check(t.ask("POST", path, {"prompt": "p"}, ["Idempotency-Key: " + "x" * 256])[0] == 422,
+              "generating takes a key, which has a length")
+        check(t.ask("POST", path, {"prompt": "p"}, ["Idempotency-Key: g"])[0] == 200, "and changes nothing")
+
+
 def until_they_are_old():
     with Trainer(STEPD_KEY_LIFETIME="1") as t:
         s = t.opened()
@@ -126,5 +303,12 @@ those_at_once()
 answers_that_were_lost()
 after_a_restart("disk")
 after_a_restart("memory")
+cut_connections()
+without_a_key()
+openings()
+openings_that_were_lost()
+openings_after_a_restart()
+closings()
+signing()
 until_they_are_old()
 finish()
