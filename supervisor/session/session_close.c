@@ -18,6 +18,8 @@ answer_closed(struct session *s)
 	struct session_request *request;
 
 	while ((request = session_take(s)) != NULL) {
+		if (session_answer_again(s, request))
+			continue;
 		if (request->kind == REQUEST_CLOSE) {
 			s->current = request;
 			session_reply_status(s);
@@ -35,14 +37,30 @@ on_ended(void *ctx, int error)
 	session_event(ctx, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
 }
 
+/* That the key was used: closing again gives the same answer, which need not be kept. */
+static struct store_write
+used_key(const struct session *s, uint8_t key[KEPT_KEY_MAX], uint8_t packed[KEPT_ANSWER_MAX])
+{
+	struct kept_answer answer = {.kind = (uint8_t)s->current->kind,
+	    .step = s->record.step,
+	    .at = (int64_t)time(NULL),
+	    .json = ""};
+
+	memcpy(answer.digest, s->current->digest, sizeof(answer.digest));
+	return (struct store_write){STORE_ANSWERS, key,
+	    kept_answer_key(key, s->record.id, s->current->key), packed,
+	    (size_t)kept_answer_put(&answer, packed)};
+}
+
 void
 session_close_for_good(struct session *s)
 {
-	uint8_t packed[SESSION_RECORD_MAX];
-	struct store_write writes[] = {
+	uint8_t packed[SESSION_RECORD_MAX], key[KEPT_KEY_MAX], answer[KEPT_ANSWER_MAX];
+	struct store_write writes[3] = {
 	    {STORE_SESSIONS, s->record.id, strlen(s->record.id), packed, 0},
 	    {STORE_ANCHORS, s->record.id, strlen(s->record.id), NULL, 0},
 	};
+	size_t count = 2;
 	struct session_record closed = s->record;
 	long len;
 
@@ -52,7 +70,9 @@ session_close_for_good(struct session *s)
 	closed.changed_at = (int64_t)time(NULL);
 	len = session_record_put(&closed, packed);
 	writes[0].len = len < 0 ? 0 : (size_t)len;
-	if (len < 0 || store_commit(s->stepd->store, writes, 2, on_ended, s) != 0)
+	if (s->current->key != NULL)
+		writes[count++] = used_key(s, key, answer);
+	if (len < 0 || store_commit(s->stepd->store, writes, count, on_ended, s) != 0)
 		on_ended(s, -ENOMEM);
 }
 
@@ -97,7 +117,9 @@ session_answer_without_worker(struct session *s)
 	if (s->current != NULL)
 		session_reply_detail(s, 503, session_lost_sentence(s));
 	while ((request = session_take(s)) != NULL) {
-		if (request->kind != REQUEST_CLOSE) {
+		if (session_answer_again(s, request)) {
+			continue;
+		} else if (request->kind != REQUEST_CLOSE) {
 			session_refuse(s, request, 503, session_lost_sentence(s));
 		} else if (session_unsaved_steps(s) > 0 && !request->force) {
 			session_refuse(s, request, 409,

@@ -101,8 +101,13 @@ session_discard(struct session *s)
 {
 	struct session_request *request;
 
-	while ((request = session_take(s)) != NULL)
-		session_refuse(s, request, 404, "training session not found");
+	while ((request = session_take(s)) != NULL) {
+		if (request->kind == REQUEST_OPEN)
+			session_refuse(s, request, 503,
+			    "the opening that came before with this key failed: send it again");
+		else
+			session_refuse(s, request, 404, "training session not found");
+	}
 	anchor_drop(s);
 	sessions_remove(s);
 }

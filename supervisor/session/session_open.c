@@ -41,7 +41,7 @@ on_downloaded(void *ctx, struct transfer_result *result)
 	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
 }
 
-/* Nobody will ever learn the id of a session whose opener has gone. */
+/* Nobody will ever learn the id of a session whose opener has gone, without a key to ask by. */
 static void
 on_opener_gone(struct http_request *http, void *data)
 {
@@ -61,7 +61,8 @@ session_open(struct session *s, struct session_request *request)
 	s->current = request;
 	s->anchor.at = monotonic_seconds();
 	http_set_data(request->http, s);
-	http_on_gone(request->http, on_opener_gone);
+	if (request->key == NULL)
+		http_on_gone(request->http, on_opener_gone);
 	if (request->url == NULL) {
 		start_worker(s);
 		return;

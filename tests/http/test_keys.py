@@ -142,6 +142,25 @@ def cut_connections():
         check(t.status(s)["last_losses"][-1] == 1.0 / 30, "the losses", t.status(s)["last_losses"])
 
 
+def killed_under_way():
+    """stepd is killed with a step on its way; its next start and two who send it again agree."""
+    t = Trainer()
+    folder, s = t.folder, t.opened()
+    check(t.render(s)[0] == 200, "datums")
+    for n in range(8):
+        key = "k%d" % n
+        send_and_cut(t, s, key, ("within", "after")[n % 2])
+        t.end(signal.SIGKILL)
+        t = Trainer(folder=folder)
+        check(t.render(s)[0] == 200, "the datums again", n)
+        waits = [background(train, t, s, key) for _ in range(2)]
+        answers = [wait() for wait in waits]
+        check(all(a[0] == 200 and a[1]["loss"] == 1.0 / (n + 1) for a in answers), "the step", n, answers)
+        check(t.status(s)["step"] == n + 1, "once", n, t.status(s)["step"])
+    with t:
+        t.close(s, "?force=true")
+
+
 def without_a_key():
     """The answer is lost: what became of the step can be found."""
     with Trainer("TRAIN:2:slow") as t:
@@ -153,9 +172,11 @@ def without_a_key():
                           "application/json\r\nContent-Length: %d\r\n\r\n" % (s, BEARER, len(body))).encode() + body)
             while t.status(s)["state"] != "training":
                 pass
-        while t.status(s)["state"] == "training":
+        for _ in range(600):
+            found = t.status(s)
+            if found["step"] == 2:
+                break
             time.sleep(0.05)
-        found = t.status(s)
         check(found["step"] == 2 and found["last_losses"] == [1.0, 0.5], "it was taken", found)
 
 
@@ -304,6 +325,7 @@ answers_that_were_lost()
 after_a_restart("disk")
 after_a_restart("memory")
 cut_connections()
+killed_under_way()
 without_a_key()
 openings()
 openings_that_were_lost()
