@@ -16,6 +16,7 @@
 #include "supervisor/settings/config.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/credentials.h"
+#include "supervisor/notify.h"
 #include "supervisor/serve.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
@@ -35,6 +36,7 @@ static const struct stepd_part parts[] = {
     {"operations", operations_start, operations_stop, operations_free},
     {"status", status_start, NULL, status_free},
     {"http", serve_start, serve_stop, serve_free},
+    {"notify", notify_start, notify_stop, notify_free},
 };
 
 enum { PART_COUNT = sizeof(parts) / sizeof(parts[0]) };
@@ -114,8 +116,11 @@ on_hangup(evutil_socket_t number, short what, void *arg)
 
 	(void)number;
 	(void)what;
-	if (!s->stopping && s->http != NULL)
-		credentials_reload(s);
+	if (s->stopping || s->http == NULL)
+		return;
+	notify_reloading(s);
+	credentials_reload(s);
+	notify_reloaded(s);
 }
 
 /* Starts every part and runs the loop until it is told to stop. */

@@ -25,6 +25,7 @@ struct stepd {
 	struct sessions *sessions;
 	struct operations *operations;
 	struct status *status;
+	struct notify *notify;
 	/* what /healthz says; kept true by the sessions */
 	struct {
 		bool cuda_available, cuda_verified, active_session;

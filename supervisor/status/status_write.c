@@ -93,11 +93,14 @@ put_process(
 static void
 put_listeners(struct json_writer *w, struct stepd *s)
 {
+	const char *address;
+
 	json_write_key(w, "listeners");
 	json_write_array(w);
-	if (s->http != NULL) {
+	for (size_t i = 0; s->http != NULL && (address = http_server_address(s->http, i)) != NULL;
+	     i++) {
 		json_write_object(w);
-		json_put_string(w, "address", http_server_address(s->http, 0));
+		json_put_string(w, "address", address);
 		json_put_bool(w, "tls", s->tls != NULL);
 		json_write_object_end(w);
 	}
