@@ -25,7 +25,7 @@ OPENMP ?= -fopenmp
 KERNEL_FLAGS := -O3 $(if $(MARCH),-march=$(MARCH)) $(OPENMP) -fno-math-errno -fno-trapping-math \
 	-ffp-contract=fast -Wno-pass-failed
 
-SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb -lm
+SUPERVISOR_LIBS := -levent_openssl -levent -lhttp_parser -lcurl -lssl -lcrypto -lsodium -llmdb -lseccomp -lm
 # The run time that the compiler's OpenMP calls: gcc's, or clang's by its own driver.
 OPENMP_LIB := $(if $(findstring clang,$(CC)),-fopenmp,-lgomp)
 WORKER_LIBS := -ldnnl -lpcre2-8 -lutf8proc -lisal -lsodium -lseccomp $(OPENMP_LIB) -lm

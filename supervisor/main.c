@@ -17,6 +17,7 @@
 #include "supervisor/store/objects.h"
 #include "supervisor/credentials.h"
 #include "supervisor/notify.h"
+#include "supervisor/privileges.h"
 #include "supervisor/serve.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
@@ -178,6 +179,7 @@ run(const struct config *c)
 		    s.state_fd == -EBUSY ? "another stepd uses it" : strerror(-s.state_fd));
 		return 1;
 	}
+	privileges_drop(c);
 	for (size_t i = 0; config_without_effect(environ, i) != NULL; i++)
 		log_warning("%s is set, but has no effect in this version",
 		    config_without_effect(environ, i));

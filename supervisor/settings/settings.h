@@ -53,7 +53,7 @@
 	X(STRING, egress_allow, "STEPD_EGRESS_ALLOW", 1, 4096, NULL, 0, \
 	    "private hosts or networks that uploads and downloads may reach, comma separated") \
 	X(CHOICE, sandbox, "STEPD_SANDBOX", 0, 0, "auto|off", 0, \
-	    "confinement of the workers; auto takes all that the kernel offers") \
+	    "confinement of stepd and its workers; auto takes all that the kernel offers") \
 	/* compute */ \
 	X(CHOICE, devices, "STEPD_DEVICES", 0, 0, "auto|cpu", 0, "devices to train on") \
 	X(UINT, threads, "STEPD_THREADS", 0, 1024, "0", 0, \

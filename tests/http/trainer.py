@@ -30,7 +30,7 @@ class Trainer(Stepd):
 
     def set_faults(self, *faults, once=False):
         """For the workers to come; once: for the next one alone."""
-        done = self.worker + ".once"
+        done = os.path.join(self.folder, "state", "worker.once")  # stepd lets nothing be written elsewhere
         if os.path.isdir(done):
             os.rmdir(done)
         with open(self.worker, "w") as f:
