@@ -112,6 +112,8 @@ writer(void *arg)
 	struct store *s = arg;
 	uint64_t one = 1;
 
+	/* by itself: from another thread it would take writing a file of /proc */
+	pthread_setname_np(pthread_self(), "store");
 	pthread_mutex_lock(&s->lock);
 	for (;;) {
 		struct change *all, *next;
@@ -180,8 +182,6 @@ start_thread(struct store *s)
 	error = pthread_create(&s->thread, NULL, writer, s);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	s->running = error == 0;
-	if (s->running)
-		pthread_setname_np(s->thread, "store");
 	return -error;
 }
 
