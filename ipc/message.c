@@ -186,6 +186,23 @@ message_get_saved(struct wire_get *r, struct message_saved *m)
 }
 
 void
+message_put_verified(struct wire_put *w, const struct message_verified *m)
+{
+	wire_put_u64(w, m->step);
+	wire_put_u64(w, m->tensors);
+	wire_put_u64(w, m->elements);
+}
+
+int
+message_get_verified(struct wire_get *r, struct message_verified *m)
+{
+	m->step = wire_get_u64(r);
+	m->tensors = wire_get_u64(r);
+	m->elements = wire_get_u64(r);
+	return wire_get_end(r);
+}
+
+void
 message_put_failed(struct wire_put *w, const struct message_failed *m)
 {
 	wire_put_u32(w, m->status);

@@ -39,6 +39,7 @@ enum {
 	X(GENERATE, 8, "body of samples:generate, sealed") /* no fields */                         \
 	X(CLOSE, 9, "none")				   /* no fields; the worker exits 0 */     \
 	X(EVALUATE, 10, "datum ids, as TRAIN has them")	   /* no fields */                         \
+	X(VERIFY, 11, "artifact, sealed or read-only")	   /* struct message_artifact */           \
 	/* worker -> stepd */                                                                      \
 	X(OPENED, 32, "none") /* struct message_opened */                                          \
 	X(LOADED, 33, "none") /* struct message_loaded */                                          \
@@ -48,6 +49,7 @@ enum {
 	X(SAVED, 37, "none")				  /* struct message_saved */               \
 	X(GENERATED, 38, "JSON answer, sealed")		  /* no fields */                          \
 	X(EVALUATED, 39, "JSON answer, sealed")		  /* no fields */                          \
+	X(VERIFIED, 40, "none")				  /* struct message_verified */            \
 	X(FAILED, 62, "none, or the JSON detail, sealed") /* struct message_failed */              \
 	X(LAST_WORDS, 63, "none")			  /* struct message_last_words */
 
@@ -62,7 +64,7 @@ struct message_ready {
 	const char *build;  /* version of the worker */
 	const char *device; /* "cpu", or a device's name */
 };
-enum { MESSAGE_PROTOCOL = 3 };
+enum { MESSAGE_PROTOCOL = 4 };
 
 /* Strings are views: into the sender's memory on the way out, into the datagram on the way in. */
 struct message_open {
@@ -118,6 +120,12 @@ struct message_saved {
 	const char *sha256; /* 64 hex digits, over the bytes written */
 };
 
+/* An artifact of this session, every number of it finite. */
+struct message_verified {
+	uint64_t step; /* of a state; else 0 */
+	uint64_t tensors, elements;
+};
+
 /* A refusal that changed nothing. With an fd, `detail` is empty and the fd holds the JSON of the
    answer's "detail" (a list of validation errors). */
 struct message_failed {
@@ -136,7 +144,9 @@ const char *message_name(unsigned type);
 /* Mirrored coders of each body. get_: 0 or -EBADMSG; views into the datagram. */
 #define MESSAGE_BODY_LIST(X)                                                                       \
 	X(ready)                                                                                   \
-	X(open) X(opened) X(artifact) X(loaded) X(train) X(trained) X(saved) X(failed) X(last_words)
+	X(open)                                                                                    \
+	X(opened)                                                                                  \
+	X(artifact) X(loaded) X(train) X(trained) X(saved) X(verified) X(failed) X(last_words)
 #define MESSAGE_CODERS(name)                                                                       \
 	void message_put_##name(struct wire_put *w, const struct message_##name *m);               \
 	int message_get_##name(struct wire_get *r, struct message_##name *m);

@@ -114,6 +114,21 @@ handle_save(struct loop *l, struct message *m, struct answer *a, struct refusal 
 }
 
 static int
+handle_verify(struct loop *l, struct message *m, struct answer *a, struct refusal *r)
+{
+	struct message_artifact artifact;
+	struct message_verified verified;
+
+	if (message_get_artifact(&m->body, &artifact) != 0)
+		return undecodable(r);
+	if (session_verify(l->session, artifact.kind, m->fd, &verified, r) != 0)
+		return -1;
+	a->type = MSG_VERIFIED;
+	message_put_verified(&a->body, &verified);
+	return 0;
+}
+
+static int
 handle_generate(struct loop *l, struct message *m, struct answer *a, struct refusal *r)
 {
 	a->type = MSG_GENERATED;
@@ -142,6 +157,7 @@ static const struct request {
     {MSG_SAVE, handle_save, true, true},
     {MSG_GENERATE, handle_generate, true, true},
     {MSG_EVALUATE, handle_evaluate, true, true},
+    {MSG_VERIFY, handle_verify, true, true},
 };
 
 static const struct request *

@@ -36,6 +36,9 @@ int session_evaluate(struct session *s, int ids, int *answer, struct refusal *r)
 /* Writes an artifact to fd (not consumed). out->sha256 is a view into the session. */
 int session_save(struct session *s, enum artifact_kind kind, int fd, struct message_saved *out,
     struct refusal *r);
+/* Judges an artifact as session_load does, and takes nothing from it. */
+int session_verify(const struct session *s, enum artifact_kind kind, int fd,
+    struct message_verified *out, struct refusal *r);
 /* Continues a text: body of samples:generate; *answer as in session_render, but JSON alone. */
 int session_generate(struct session *s, int body, int *answer, struct refusal *r);
 

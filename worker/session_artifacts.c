@@ -197,3 +197,29 @@ session_load(struct session *s, enum artifact_kind kind, int fd, struct message_
 	    .compute = session_compute(s)};
 	return 0;
 }
+
+int
+session_verify(const struct session *s, enum artifact_kind kind, int fd,
+    struct message_verified *out, struct refusal *r)
+{
+	const struct adapter *a = trainer_adapter(s->trainer);
+	struct state_loaded loaded = {0};
+	struct state want;
+	char digest[65];
+	size_t sets = kind == ARTIFACT_STATE ? 3 : 1; /* of tensors in the adapter's shapes */
+	int rc;
+
+	if (session_digest(s, digest, r) != 0)
+		return -1;
+	want = state_of(s, digest);
+	if (kind == ARTIFACT_STATE)
+		rc = state_read(fd, &want, a, NULL, NULL, NULL, &loaded, r);
+	else
+		rc = sampling_read(fd, &want.identity, a, NULL, r);
+	if (rc != 0)
+		return -1;
+	/* Exactly these were there, or it would have been refused. */
+	*out = (struct message_verified){
+	    .step = loaded.step, .tensors = sets * a->count, .elements = sets * a->size};
+	return 0;
+}

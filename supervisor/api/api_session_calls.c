@@ -1,5 +1,5 @@
 /* The calls that a session answers: datums:render, batches:train, artifacts:save,
-   samples:generate, datums:evaluate. */
+   samples:generate, datums:evaluate, artifacts:verify. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +15,7 @@
 #include "supervisor/api/request_evaluate.h"
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_train.h"
+#include "supervisor/api/request_verify.h"
 #include "supervisor/api/routes.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/transfer/url_field.h"
@@ -26,7 +27,7 @@ static const char no_memory[] = "stepd has no memory left for the request";
 static bool
 keeps_answer(enum request_kind kind)
 {
-	return kind != REQUEST_GENERATE && kind != REQUEST_EVALUATE;
+	return kind != REQUEST_GENERATE && kind != REQUEST_EVALUATE && kind != REQUEST_VERIFY;
 }
 
 /* A request with its Idempotency-Key, where it has one. Consumes fd. NULL after a reply. */
@@ -282,6 +283,54 @@ api_save(struct stepd *s, struct http_request *r)
 		http_reply_detail(r, 404, not_found);
 	else
 		save(session, r, body);
+	faults_fini(&f);
+	json_free(doc);
+	free(body);
+}
+
+static void
+verify(struct session *session, struct http_request *r, const struct request_verify *body)
+{
+	struct session_request *request = make_request(r, REQUEST_VERIFY, -1);
+
+	if (request == NULL)
+		return;
+	request->artifact = (uint8_t)body->kind;
+	request->size = body->size_bytes;
+	if (body->sha256 != NULL)
+		memcpy(request->sha256, body->sha256, sizeof(request->sha256));
+	request->url = strdup(body->download_url.text);
+	if (request->url == NULL) {
+		session_request_free(request);
+		http_reply_detail(r, 503, no_memory);
+		return;
+	}
+	post(session, request);
+}
+
+void
+api_verify(struct stepd *s, struct http_request *r)
+{
+	struct session *session = sessions_find(s, http_param(r));
+	struct request_verify *body = malloc(sizeof(*body));
+	struct json_doc *doc = NULL;
+	struct object_ref ref;
+	struct faults f;
+
+	faults_init(&f);
+	if (body == NULL)
+		faults_refuse(&f, 503, no_memory);
+	else
+		doc = api_body_parse(r, &f);
+	if (doc != NULL && request_verify_parse(doc, body, &f) == 0 && body->download_url.plain &&
+	    objects_resolve(s, body->download_url.text, OBJECT_GET, &ref) == 0)
+		url_fault_plain(&f, "download_url");
+	if (faults_any(&f))
+		http_reply_faults(r, &f);
+	else if (session == NULL)
+		http_reply_detail(r, 404, not_found);
+	else
+		verify(session, r, body);
 	faults_fini(&f);
 	json_free(doc);
 	free(body);

@@ -32,6 +32,8 @@ static const struct route routes[] = {
 	LATER_MEMORY},
     {"POST", "/v1/sessions/{id}/datums:evaluate", CALLER_TOKEN, BODY_MEMORY, NULL, api_evaluate,
 	LATER_KEPT},
+    {"POST", "/v1/sessions/{id}/artifacts:verify", CALLER_TOKEN, BODY_MEMORY, NULL, api_verify,
+	LATER_KEPT},
     {"GET", "/v1/operations/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_operation_get, LATER_NO},
     {"POST", "/v1/objects:sign", CALLER_TOKEN, BODY_MEMORY, NULL, api_objects_sign, LATER_NO},
     {"PUT", "/v1/objects/{id}", CALLER_SIGNED, BODY_FILE, api_object_put_begin, api_object_put,

@@ -39,6 +39,8 @@ struct stepd;
 	X(TRAINING, "training", "a step")                                                          \
 	X(GENERATING, "ready", "text")                                                             \
 	X(EVALUATING, "ready", "losses")                                                           \
+	X(FETCHING, "ready", "the artifact to be verified")                                        \
+	X(VERIFYING, "ready", "the worker to judge an artifact")                                   \
 	X(SAVING, "saving", "the worker to write an artifact")                                     \
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
 	X(KEEPING, "ready", "the journal to hold what was done")                                   \
@@ -88,6 +90,7 @@ enum request_kind {
 	REQUEST_GENERATE,
 	REQUEST_CLOSE,
 	REQUEST_EVALUATE,
+	REQUEST_VERIFY,
 };
 
 /* One request of a client, until it is answered. Allocated; owned by its session. */
@@ -95,14 +98,16 @@ struct session_request {
 	struct session_request *next;
 	enum request_kind kind;
 	struct http_request *http;
-	int fd;			     /* body or datum ids, sealed; -1 = none */
-	double learning_rate;	     /* TRAIN */
-	uint8_t artifact;	     /* OPEN, SAVE: enum artifact_kind, 0 = none */
-	char *url;		     /* OPEN, SAVE: to move it; wiped when freed */
-	char *key;		     /* Idempotency-Key, or NULL */
+	int fd;		      /* body or datum ids, sealed; VERIFY: the artifact; -1 = none */
+	double learning_rate; /* TRAIN */
+	uint8_t artifact;     /* OPEN, SAVE, VERIFY: enum artifact_kind, 0 = none */
+	char *url;	      /* OPEN, SAVE, VERIFY: to move it; wiped when freed */
+	char *key;	      /* Idempotency-Key, or NULL */
 	uint8_t digest[KEPT_DIGEST]; /* of the body, where there is a key */
 	unsigned blamed, killed;     /* workers that died at it: by themselves, from outside */
 	bool force;		     /* CLOSE, also with steps that no upload holds */
+	char sha256[65];	     /* VERIFY: what it has to be, "" = as it was saved last */
+	uint64_t size;		     /* the same, 0 = not known */
 };
 
 /* An answer that waits for the worker to be gone. */
@@ -155,6 +160,7 @@ struct session {
 	struct transfer_job *transfer;
 	int spool;	       /* the artifact under way, or -1 */
 	uint64_t spool_step;   /* SAVING, UPLOADING: the step that the artifact holds */
+	uint64_t spool_size;   /* DOWNLOADING and on: bytes of the artifact */
 	char spool_sha256[65]; /* as the worker says */
 	double snapshot_begun; /* SNAPSHOTTING: monotonic seconds */
 	struct datum_log datums;

@@ -97,14 +97,21 @@ session_action snapshotting_answer, snapshotting_refused, snapshotting_died;
 /* session_save.c */
 session_action saving_answer, saving_refused, saving_died, uploading_moved, uploading_not_moved,
     uploading_died;
+/* session_verify.c */
+session_action fetching_moved, fetching_not_moved, fetching_died, fetching_stop, verifying_answer;
 /* session_end.c */
 session_action ready_died, ready_stop, ready_anchored, draining_anchored, busy_died, busy_stop;
 session_action closing_request, closing_died;
 /* session_close.c */
 session_action ending_kept, ending_not_kept, needs_restore_request, closed_request;
 
-/* session_work.c, session_save.c: begin a request of their kind, now under way. */
+/* session_verify.c: what a request to verify leaves open is what the session saved last. */
+void verify_resolve(const struct session *s, struct session_request *request);
+
+/* session_work.c, session_save.c, session_verify.c: begin a request of their kind, now under way.
+ */
 void save_begin(struct session *s);
+void verify_begin(struct session *s);
 void train_ask(struct session *s);
 void session_begin(struct session *s);
 /* session_open.c: asks the worker to open what the record says. */

@@ -81,6 +81,7 @@ downloading_moved(struct session *s, struct session_input *in)
 	s->spool = in->moved->fd;
 	in->moved->fd = -1;
 	memcpy(s->spool_sha256, in->moved->sha256, sizeof(s->spool_sha256));
+	s->spool_size = in->moved->size;
 	start_worker(s);
 }
 
@@ -237,10 +238,10 @@ loading_answer(struct session *s, struct session_input *in)
 		return;
 	}
 	snprintf(r->compute, sizeof(r->compute), "%s", answer.compute);
-	r->step = r->saved_step = answer.step;
+	r->step = answer.step;
 	r->tokens_seen = answer.tokens_seen;
-	r->saved_kind = s->current->artifact;
-	memcpy(r->saved_sha256, s->spool_sha256, sizeof(r->saved_sha256));
+	session_record_set_saved(
+	    r, s->current->artifact, answer.step, s->spool_size, s->spool_sha256);
 	keep_anchor(s);
 	s->state = SESSION_ANCHORING;
 	if (s->anchor.coming == NULL)

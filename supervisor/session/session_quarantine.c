@@ -25,7 +25,10 @@ digest_of(const struct session_request *request, uint8_t out[QUARANTINE_DIGEST])
 	crypto_generichash_update(
 	    &state, (const uint8_t *)&request->learning_rate, sizeof(request->learning_rate));
 	crypto_generichash_update(&state, &request->artifact, sizeof(request->artifact));
-	if (request->fd >= 0) {
+	/* An artifact is told by what it has to be: it is given to a worker only if it is that. */
+	crypto_generichash_update(
+	    &state, (const uint8_t *)request->sha256, strlen(request->sha256));
+	if (request->fd >= 0 && request->kind != REQUEST_VERIFY) {
 		if (blob_map(&body, request->fd) != 0)
 			return -1;
 		crypto_generichash_update(&state, body.data, body.len);

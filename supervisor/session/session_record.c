@@ -40,6 +40,14 @@ session_record_put(const struct session_record *r, void *storage)
 	wire_put_string(&w, r->saved_sha256);
 	wire_put_i64(&w, r->opened_at);
 	wire_put_i64(&w, r->changed_at);
+	for (size_t i = 0; i < 2; i++) {
+		wire_put_u64(&w, r->saved[i].step);
+		wire_put_u64(&w, r->saved[i].size);
+		wire_put_string(&w, r->saved[i].sha256);
+	}
+	wire_put_u64(&w, r->verified_step);
+	wire_put_u8(&w, r->verified_kind);
+	wire_put_string(&w, r->verified_sha256);
 	return wire_put_end(&w);
 }
 
@@ -56,6 +64,19 @@ get_text(struct wire_get *w, char *out, size_t size)
 	memcpy(out, text, len + 1);
 }
 
+static void
+get_artifacts(struct wire_get *w, struct session_record *r)
+{
+	for (size_t i = 0; i < 2; i++) {
+		r->saved[i].step = wire_get_u64(w);
+		r->saved[i].size = wire_get_u64(w);
+		get_text(w, r->saved[i].sha256, sizeof(r->saved[i].sha256));
+	}
+	r->verified_step = wire_get_u64(w);
+	r->verified_kind = wire_get_u8(w);
+	get_text(w, r->verified_sha256, sizeof(r->verified_sha256));
+}
+
 int
 session_record_get(struct session_record *r, const void *data, size_t len)
 {
@@ -65,7 +86,7 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 	memset(r, 0, sizeof(*r));
 	wire_get_init(&w, data, len);
 	version = wire_get_u8(&w);
-	if (version != SESSION_RECORD_VERSION)
+	if (version == 0 || version > SESSION_RECORD_VERSION)
 		return version > SESSION_RECORD_VERSION ? -EPROTO : -EBADMSG;
 	get_text(&w, r->id, sizeof(r->id));
 	r->fate = wire_get_u8(&w);
@@ -97,9 +118,26 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 	get_text(&w, r->saved_sha256, sizeof(r->saved_sha256));
 	r->opened_at = wire_get_i64(&w);
 	r->changed_at = wire_get_i64(&w);
+	if (version >= 2)
+		get_artifacts(&w, r);
+	else if (r->saved_kind == 1 || r->saved_kind == 2)
+		session_record_set_saved(r, r->saved_kind, r->saved_step, 0, r->saved_sha256);
 	if (r->id[0] == '\0' || r->fate < FATE_NEEDS_RESTORE || r->fate > FATE_OPEN)
 		return -EBADMSG;
 	return wire_get_end(&w);
+}
+
+void
+session_record_set_saved(
+    struct session_record *r, uint8_t kind, uint64_t step, uint64_t size, const char sha256[65])
+{
+	struct saved_artifact *saved = &r->saved[kind - 1];
+
+	r->saved_step = saved->step = step;
+	r->saved_kind = kind;
+	saved->size = size;
+	memmove(saved->sha256, sha256, sizeof(saved->sha256));
+	memmove(r->saved_sha256, sha256, sizeof(r->saved_sha256));
 }
 
 void

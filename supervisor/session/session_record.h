@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 enum {
-	SESSION_ID_SIZE = 33,	   /* 32 hex digits */
-	BASE_MODEL_SIZE = 2049,	   /* 512 code points */
-	MODULES_SIZE = 4096,	   /* names joined by commas */
-	RECENT_LOSSES = 8,	   /* of the last steps */
-	SESSION_RECORD_MAX = 8192, /* bytes, packed */
-	SESSION_RECORD_VERSION = 1,
+	SESSION_ID_SIZE = 33,	    /* 32 hex digits */
+	BASE_MODEL_SIZE = 2049,	    /* 512 code points */
+	MODULES_SIZE = 4096,	    /* names joined by commas */
+	RECENT_LOSSES = 8,	    /* of the last steps */
+	SESSION_RECORD_MAX = 8192,  /* bytes, packed */
+	SESSION_RECORD_VERSION = 2, /* 1: nothing behind changed_at */
 };
 
 /* What becomes of a session when stepd is started again. */
@@ -23,6 +23,12 @@ enum session_fate {
 	FATE_NEEDS_RESTORE = 1, /* has no worker, and gets none by itself */
 	FATE_CLOSED = 2,
 	FATE_OPEN = 3, /* is brought back when stepd is started again */
+};
+
+/* An artifact that an upload holds. */
+struct saved_artifact {
+	uint64_t step, size; /* size 0: not known */
+	char sha256[65];     /* "" = there is none */
 };
 
 struct session_record {
@@ -46,13 +52,21 @@ struct session_record {
 	uint64_t saved_step;
 	uint8_t saved_kind; /* enum artifact_kind, 0 = none */
 	char saved_sha256[65];
-	int64_t opened_at, changed_at; /* Unix seconds, for showing */
+	int64_t opened_at, changed_at;	/* Unix seconds, for showing */
+	struct saved_artifact saved[2]; /* the newest of each kind: [enum artifact_kind - 1] */
+	/* the newest of them that was downloaded again and found right */
+	uint64_t verified_step;
+	uint8_t verified_kind; /* 0 = none */
+	char verified_sha256[65];
 };
 
 /* Packs into storage of SESSION_RECORD_MAX bytes: the length, or -EMSGSIZE. */
 long session_record_put(const struct session_record *record, void *storage);
 /* 0, -EPROTO (written by a newer version), or -EBADMSG. */
 int session_record_get(struct session_record *record, const void *data, size_t len);
+/* An upload holds this artifact. */
+void session_record_set_saved(
+    struct session_record *r, uint8_t kind, uint64_t step, uint64_t size, const char sha256[65]);
 /* Appends a loss, dropping the oldest. */
 void session_record_add_loss(struct session_record *record, double loss);
 

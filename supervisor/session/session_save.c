@@ -148,9 +148,8 @@ uploading_moved(struct session *s, struct session_input *in)
 		return;
 	}
 	*r = s->record;
-	r->saved_step = s->spool_step;
-	r->saved_kind = s->current->artifact;
-	memcpy(r->saved_sha256, in->moved->sha256, sizeof(r->saved_sha256));
+	session_record_set_saved(
+	    r, s->current->artifact, s->spool_step, in->moved->size, in->moved->sha256);
 	session_keep_outcome(s, NULL);
 }
 

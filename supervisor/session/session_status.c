@@ -64,6 +64,11 @@ session_status_write(const struct session *s, struct json_writer *w)
 		json_put_string(w, "sha256", r->saved_sha256);
 		json_write_object_end(w);
 	}
+	json_write_key(w, "verified_step");
+	if (r->verified_kind == 0)
+		json_write_null(w);
+	else
+		json_write_uint(w, r->verified_step);
 	json_put_uint(w, "tokens_seen", r->tokens_seen);
 	json_write_key(w, "last_losses");
 	json_write_array(w);

@@ -90,6 +90,7 @@ session_begin(struct session *s)
 	    [REQUEST_GENERATE] = generate_begin,
 	    [REQUEST_CLOSE] = close_begin,
 	    [REQUEST_EVALUATE] = evaluate_begin,
+	    [REQUEST_VERIFY] = verify_begin,
 	};
 
 	begin[s->current->kind](s);
@@ -101,6 +102,8 @@ ready_request(struct session *s, struct session_input *in)
 	struct session_request *request = session_take(s);
 
 	(void)in;
+	if (request->kind == REQUEST_VERIFY)
+		verify_resolve(s, request);
 	if (session_answer_again(s, request) || session_refuse_quarantined(s, request)) {
 		session_settle(s);
 		return;

@@ -319,6 +319,23 @@ evaluate(const struct message *m, struct wire_put *w, const char *fault)
 	close(fd);
 }
 
+/* "state N" at its start is all that a state is here. */
+static void
+verify(const struct message *m, struct wire_put *w, const char *fault)
+{
+	char text[64] = "";
+	unsigned long long at;
+
+	if (pread(m->fd, text, sizeof(text) - 1, 0) <= 0 || sscanf(text, "state %llu", &at) != 1) {
+		refuse(m->request, 422, "the state cannot be read", -1);
+		return;
+	}
+	if (write(m->fd, "x", 1) == 1)
+		_exit(6); /* it was to be read only */
+	message_put_verified(w, &(struct message_verified){at, 6, 60});
+	answer(MSG_VERIFIED, m->request, w, -1, fault);
+}
+
 static void
 serve(struct message *m)
 {
@@ -350,6 +367,8 @@ serve(struct message *m)
 		save(m, &w, fault);
 	} else if (m->type == MSG_GENERATE) {
 		generate(m, &w, fault);
+	} else if (m->type == MSG_VERIFY) {
+		verify(m, &w, fault);
 	} else if (m->type == MSG_EVALUATE) {
 		evaluate(m, &w, fault);
 	} else {

@@ -25,7 +25,7 @@ def certificate(folder, name, host="localhost"):
 
 class Store:
     def __init__(self, cert, key, maximum=None):
-        self.objects, self.puts, self.connections = {}, [], 0
+        self.objects, self.puts, self.connections, self.hanging = {}, [], 0, 0
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(cert, key)
         if maximum:
@@ -63,6 +63,7 @@ class Store:
             headers[name.lower()] = value.strip()
         fault = path.split("/")[1]
         if fault == "hang":
+            self.hanging += 1
             time.sleep(60)
         if fault == "cut":
             file.read(100000)

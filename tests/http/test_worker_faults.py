@@ -13,7 +13,7 @@ ENDS = {"kill": "killed", "crash": "signal", "sandbox": "sandbox", "exit": "exit
         "type": "bad_frame", "cut": "bad_frame", "status": "bad_frame", "hang": "hang",
         "stubborn": "hang", "close": "hang"}
 BAD_ANSWERS = {"RENDER": ("nofd", "lie", "unsealed"), "TRAIN": ("skip", "nan"), "SAVE": ("size",),
-               "GENERATE": ("nofd",), "EVALUATE": ("nofd",)}
+               "GENERATE": ("nofd",), "EVALUATE": ("nofd",), "VERIFY": ()}
 
 
 def no_worker_left(t):
@@ -52,7 +52,8 @@ def while_opening():
         check("no memory for 4 GiB of activations" in t.logged(), "and the last words")
 
 
-def call(t, message, session, url):
+def call(t, message, session, urls):
+    url = urls["put_url"]
     if message == "RENDER":
         return t.render(session)
     if message == "TRAIN":
@@ -61,6 +62,9 @@ def call(t, message, session, url):
         return t.generate(session)
     if message == "EVALUATE":
         return t.evaluate(session)
+    if message == "VERIFY":
+        t.save(session, url)
+        return t.verify(session, urls["get_url"])
     return t.save(session, url)
 
 
@@ -73,10 +77,10 @@ def while_working(message):
             s = t.opened()
             t.render(s) if message != "RENDER" else None
             t.train(s) if message != "TRAIN" else None
-            first = call(t, message, s, t.sign()["put_url"])
+            first = call(t, message, s, t.sign())
             check(first[0] == 200, "before it", message, fault)
             step = t.status(s)["step"]
-            status, body, headers = call(t, message, s, t.sign()["put_url"])
+            status, body, headers = call(t, message, s, t.sign())
             check(status == 200, "answered by the next worker", message, fault, status, body)
             want = step + (message == "TRAIN")
             check(headers["stepd-step"] == str(want), "the step", message, fault, headers)
@@ -279,7 +283,7 @@ def refused_and_alive():
 
 
 while_opening()
-for name in ("RENDER", "TRAIN", "SAVE", "GENERATE", "EVALUATE"):
+for name in ("RENDER", "TRAIN", "SAVE", "GENERATE", "EVALUATE", "VERIFY"):
     while_working(name)
 poison()
 killed_from_outside()

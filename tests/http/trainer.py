@@ -90,6 +90,10 @@ class Trainer(Stepd):
         return self.ask("POST", "/v1/sessions/%s/datums:evaluate" % session,
                         {"datum_ids": ids or ["datum-e"]})
 
+    def verify(self, session, url, kind="state", **fields):
+        return self.ask("POST", "/v1/sessions/%s/artifacts:verify" % session,
+                        {"kind": kind, "download_url": url, **fields})
+
     def close(self, session, query=""):
         return self.ask("DELETE", "/v1/sessions/%s%s" % (session, query))
 

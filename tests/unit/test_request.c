@@ -9,6 +9,7 @@
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_sign.h"
 #include "supervisor/api/request_train.h"
+#include "supervisor/api/request_verify.h"
 
 static struct request_evaluate evaluate_body;
 static struct request_open open_body;
@@ -16,6 +17,7 @@ static struct request_save save_body;
 static struct request_generate generate_body;
 static struct request_sign sign_body;
 static struct request_train train_body;
+static struct request_verify verify_body;
 
 /* "type@loc;..." of the faults of a body, or "" or the sentence. */
 static const char *
@@ -163,6 +165,33 @@ TEST(evaluate)
 	PARSE(evaluate, "[]", "model_attributes_type@.body", );
 }
 
+TEST(verify)
+{
+	PARSE(verify, "{\"kind\":\"sampling\",\"download_url\":\"https://h/a?s#f\"}", "", {
+		CHECK(verify_body.kind == ARTIFACT_SAMPLING && verify_body.size_bytes == 0);
+		CHECK_STR(verify_body.download_url.text, "https://h/a?s");
+		CHECK(verify_body.sha256 == NULL);
+	});
+	PARSE(verify,
+	    "{\"kind\":\"state\",\"download_url\":\"https://h/a\",\"size_bytes\":\"7\",\"sha256\":"
+	    "\"00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff\"}",
+	    "", {
+		    CHECK(verify_body.kind == ARTIFACT_STATE && verify_body.size_bytes == 7);
+		    CHECK(strlen(verify_body.sha256) == 64);
+	    });
+	PARSE(verify,
+	    "{\"kind\":\"state\",\"download_url\":\"https://h/"
+	    "a\",\"size_bytes\":null,\"sha256\":null}",
+	    "", CHECK(verify_body.size_bytes == 0 && verify_body.sha256 == NULL));
+	PARSE(verify,
+	    "{\"kind\":1,\"download_url\":\"ftp://"
+	    "h\",\"size_bytes\":true,\"sha256\":\"\",\"name\":1}",
+	    "literal_error@.body.kind;url_scheme@.body.download_url;"
+	    "string_pattern_mismatch@.body.sha256;int_type@.body.size_bytes;"
+	    "extra_forbidden@.body.name", );
+	PARSE(verify, "{}", "missing@.body.kind;missing@.body.download_url", );
+}
+
 TEST(sign)
 {
 	PARSE(sign, "{}", "", {
@@ -263,5 +292,5 @@ TEST(long_key_is_cut)
 }
 
 TEST_MAIN(TEST_CASE(open_defaults), TEST_CASE(open_extensions), TEST_CASE(save_restore_url),
-    TEST_CASE(generate), TEST_CASE(evaluate), TEST_CASE(sign), TEST_CASE(bodies), TEST_CASE(caps),
-    TEST_CASE(a_million_ids), TEST_CASE(long_key_is_cut))
+    TEST_CASE(generate), TEST_CASE(evaluate), TEST_CASE(verify), TEST_CASE(sign), TEST_CASE(bodies),
+    TEST_CASE(caps), TEST_CASE(a_million_ids), TEST_CASE(long_key_is_cut))

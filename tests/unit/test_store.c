@@ -234,6 +234,12 @@ sample(void)
 	    .changed_at = -1};
 
 	memset(r.saved_sha256, 'a', 64);
+	r.saved[0] = (struct saved_artifact){.step = 9, .size = 1000};
+	memset(r.saved[0].sha256, 'a', 64);
+	r.saved[1] = (struct saved_artifact){.step = 8, .size = 2000, .sha256 = "b"};
+	r.verified_step = 8;
+	r.verified_kind = 2;
+	strcpy(r.verified_sha256, "b");
 	for (int i = 0; i < 11; i++)
 		session_record_add_loss(&r, 1.0 / (i + 1));
 	return r;
@@ -254,6 +260,10 @@ TEST(a_session_packs_and_unpacks)
 	CHECK_STR(back.base_model, r.base_model);
 	CHECK_STR(back.target_modules, r.target_modules);
 	CHECK_STR(back.saved_sha256, r.saved_sha256);
+	CHECK_STR(back.saved[0].sha256, r.saved[0].sha256);
+	CHECK(back.saved[1].step == 8 && back.saved[1].size == 2000);
+	CHECK(back.verified_step == 8 && back.verified_kind == 2);
+	CHECK_STR(back.verified_sha256, "b");
 	CHECK(back.seed == r.seed && back.lora_rank == r.lora_rank && back.step == 11);
 	CHECK(back.maximum_datum_tokens == r.maximum_datum_tokens);
 	CHECK(back.epsilon == 1e-8 && back.losses[7] == r.losses[7] && back.changed_at == -1);
@@ -267,6 +277,25 @@ TEST(a_session_packs_and_unpacks)
 	CHECK(session_record_get(&back, packed, (size_t)len) == -EPROTO);
 }
 
+/* A record of version 1 ended with its times: what was saved is known, its size is not. */
+TEST(a_session_of_version_1_is_read)
+{
+	static uint8_t packed[SESSION_RECORD_MAX];
+	struct session_record r = sample(), back;
+	const size_t since = 2 * 16 + (4 + 65) + (4 + 2) + 8 + 1 + (4 + 2); /* bytes */
+	long len = session_record_put(&r, packed);
+
+	packed[0] = 1;
+	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
+	CHECK(session_record_get(&back, packed, (size_t)len - since) == 0);
+	CHECK(back.step == 11 && back.changed_at == -1 && back.saved_step == 9);
+	CHECK(back.saved[0].step == 9 && back.saved[0].size == 0);
+	CHECK_STR(back.saved[0].sha256, r.saved_sha256);
+	CHECK(back.saved[1].sha256[0] == '\0' && back.verified_kind == 0);
+	packed[0] = 0;
+	CHECK(session_record_get(&back, packed, (size_t)len - since) == -EBADMSG);
+}
+
 TEST_MAIN(TEST_CASE(records_survive), TEST_CASE(a_newer_store_is_left_alone),
     TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_cut_store_ends_nothing),
-    TEST_CASE(a_session_packs_and_unpacks))
+    TEST_CASE(a_session_packs_and_unpacks), TEST_CASE(a_session_of_version_1_is_read))

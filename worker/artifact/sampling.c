@@ -281,7 +281,7 @@ take_weights(const struct contents *c, const struct adapter *a, float *param, st
 	result = tensor_file_check(s, a, "", true, "the adapter", r);
 	if (result == 0 && safetensors_count(s) != a->count)
 		result = refuse_others(s, a, r);
-	if (result == 0)
+	if (result == 0 && param != NULL)
 		tensor_file_copy(s, a, "", param);
 	safetensors_free(s);
 	return result;

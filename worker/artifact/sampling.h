@@ -31,7 +31,8 @@ int sampling_write(int fd, const struct sampling *s, const struct adapter *a, co
    rank and alpha must equal *want (dropout, seed and base_sha256 are not looked at), exactly the
    keys and shapes of the adapter, float32, float16 or bfloat16, finite. Variants of LoRA that
    compute something else (rsLoRA, DoRA, patterns, ...) are refused by name. Everything is checked
-   before the first float is copied. 0, or -1 with *r (422). */
+   before the first float is copied. param NULL: only checked, nothing is copied. 0, or -1 with *r
+   (422). */
 int sampling_read(int fd, const struct artifact_identity *want, const struct adapter *a,
     float *param, struct refusal *r);
 

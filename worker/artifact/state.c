@@ -330,7 +330,7 @@ state_read(int fd, const struct state *want, const struct adapter *a, float *par
 		    result == -ENOMEM ? "no memory" : why);
 	else
 		result = check_state(f, want, a, out, r);
-	if (result == 0)
+	if (result == 0 && param != NULL)
 		for (size_t i = 0; i < 3; i++)
 			tensor_file_copy(f, a, prefixes[i], values[i]);
 	safetensors_free(f);

@@ -38,7 +38,8 @@ int state_write(int fd, const struct state *s, const struct adapter *a, const fl
 /* Reads a state from fd, trusting nothing: exactly the keys and shapes of the adapter, every value
    finite, every field there and of its form, and identity and optimizer settings equal to those of
    *want (its step, tokens_seen, rows_consumed, loss and compute are not looked at). Everything is
-   checked before the first float is copied. 0, or -1 with *r (422 naming the field or tensor). */
+   checked before the first float is copied. param NULL: only checked, nothing is copied. 0, or -1
+   with *r (422 naming the field or tensor). */
 int state_read(int fd, const struct state *want, const struct adapter *a, float *param,
     float *exp_avg, float *exp_avg_sq, struct state_loaded *out, struct refusal *r);
 

@@ -6,7 +6,7 @@
 
 #include "worker/files/dequant.h"
 
-enum { NAME_SIZE = 512 };
+enum { NAME_SIZE = 512, SHAPE_SIZE = 128 };
 
 /* prefix + key of a tensor; false if it does not fit (keys of adapters are shorter). */
 static bool
@@ -103,20 +103,35 @@ tensor_file_fini(struct tensor_file *f)
 	json_writer_init(&f->json);
 }
 
+/* "4 x 8"; "a number" where it has no dimension. */
+static void
+write_shape(char out[SHAPE_SIZE], const struct safetensors_tensor *t)
+{
+	size_t at = 0;
+
+	snprintf(out, SHAPE_SIZE, "a number");
+	for (size_t i = 0; i < t->dims && at < SHAPE_SIZE; i++)
+		at += (size_t)snprintf(out + at, SHAPE_SIZE - at, "%s%llu", i > 0 ? " x " : "",
+		    (unsigned long long)t->shape[i]);
+}
+
 static int
 check_tensor(const struct safetensors_tensor *t, const struct adapter_tensor *want, bool half,
     const char *what, struct refusal *r)
 {
 	bool known = t->dtype == SAFETENSORS_F32 ||
 		     (half && (t->dtype == SAFETENSORS_F16 || t->dtype == SAFETENSORS_BF16));
+	char shape[SHAPE_SIZE];
 	uint64_t at;
 
 	if (!known)
 		return refuse(r, 422, "%s holds %s as %s, not as F32%s", what, t->name,
 		    safetensors_dtype_name(t->dtype), half ? ", F16 or BF16" : "");
-	if (t->dims != 2 || t->shape[0] != want->rows || t->shape[1] != want->cols)
-		return refuse(r, 422, "%s holds %s in another shape than %zu x %zu", what, t->name,
+	if (t->dims != 2 || t->shape[0] != want->rows || t->shape[1] != want->cols) {
+		write_shape(shape, t);
+		return refuse(r, 422, "%s holds %s as %s, not as %zu x %zu", what, t->name, shape,
 		    want->rows, want->cols);
+	}
 	at = safetensors_first_nonfinite(t);
 	if (at != t->count)
 		return refuse(r, 422, "%s holds a value in %s, at %llu, that is not finite", what,
