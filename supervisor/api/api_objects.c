@@ -148,16 +148,3 @@ api_object_get(struct stepd *s, struct http_request *r)
 	else
 		http_reply_detail(r, 500, "the object could not be read");
 }
-
-void
-api_object_delete(struct stepd *s, struct http_request *r)
-{
-	int rc = objects_remove(s, http_param(r));
-
-	if (rc == 0)
-		http_reply_empty(r, 204);
-	else if (rc == -ENOENT)
-		http_reply_detail(r, 404, "object not found");
-	else
-		http_reply_detail(r, 500, "the object could not be removed");
-}

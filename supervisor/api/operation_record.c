@@ -37,6 +37,16 @@ operation_record_put(const struct operation_record *record, void *storage, size_
 	return wire_put_end(&w);
 }
 
+static bool
+get_bool(struct wire_get *r)
+{
+	uint8_t value = wire_get_u8(r);
+
+	if (value > 1)
+		r->failed = true;
+	return value == 1;
+}
+
 int
 operation_record_get(struct operation_record *record, const void *data, size_t len)
 {
@@ -62,11 +72,11 @@ operation_record_get(struct operation_record *record, const void *data, size_t l
 		return -EBADMSG;
 	memcpy(record->digest, digest, size);
 	record->learning_rate = wire_get_f64(&r);
-	record->force = wire_get_u8(&r) != 0;
+	record->force = get_bool(&r);
 	record->ids = wire_get_bytes(&r, &record->ids_len);
 	record->status = wire_get_u32(&r);
 	record->headers = wire_get_string(&r);
-	record->has_body = wire_get_u8(&r) != 0;
+	record->has_body = get_bool(&r);
 	record->body = wire_get_bytes(&r, &record->body_len);
 	if (wire_get_end(&r) != 0 ||
 	    (record->stage != OPERATION_BEGUN && record->stage != OPERATION_ANSWERED))

@@ -17,8 +17,8 @@ enum {
 	OPERATION_ID_SIZE = 33, /* 32 hex digits */
 	OPERATION_CALL_SIZE = 64,
 	OPERATION_RECORD_VERSION = 1,
-	OPERATION_BODY_MAX = 64 * 1024,	 /* bytes; of a larger answer the body is not kept */
-	OPERATION_IDS_MAX = 1024 * 1024, /* the same for datum ids */
+	OPERATION_BODY_MAX = 16 * 1024, /* bytes; of a larger answer the body is not kept */
+	OPERATION_IDS_MAX = 256 * 1024, /* bytes; a step with more is not taken after a restart */
 };
 
 enum operation_stage { OPERATION_BEGUN = 1, OPERATION_ANSWERED = 2 };

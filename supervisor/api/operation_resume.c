@@ -117,6 +117,7 @@ make_request(struct operation *o, struct http_request *http)
 		return NULL;
 	}
 	memcpy(request->digest, o->digest, sizeof(request->digest));
+	o->resumed = true;
 	request->learning_rate = o->learning_rate;
 	request->force = o->force;
 	return request;

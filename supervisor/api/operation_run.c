@@ -8,6 +8,7 @@
 
 #include "ipc/blob.h"
 #include "ipc/log.h"
+#include "ipc/refusal.h"
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/session/session.h"
@@ -155,13 +156,33 @@ on_answer_kept(void *ctx, int error)
 	finish(o);
 }
 
+/* A step that was right when it was asked for is not wrong because a restart lost its datums. */
+static bool
+lost_its_datums(const struct operation *o, const struct http_answer *answer)
+{
+	static const char unknown[] = REFUSAL_UNKNOWN_DATUM;
+
+	return o->resumed && answer->status == 422 && answer->body != NULL &&
+	       memmem(answer->body, answer->len, unknown, sizeof(unknown) - 1) != NULL;
+}
+
 static void
 on_answer(void *ctx, const struct http_answer *answer)
 {
+	static const char render_again[] =
+	    "{\"detail\":\"stepd was started again before this was done, and the datums were in "
+	    "its memory; nothing was lost: render them again, then send this again\"}";
+	struct http_answer lost = *answer;
 	struct operation *o = ctx;
 	int error;
 
 	o->http = NULL;
+	if (lost_its_datums(o, answer)) {
+		lost.status = 503;
+		lost.body = render_again;
+		lost.len = sizeof(render_again) - 1;
+		answer = &lost;
+	}
 	/* Stopping did not let it happen: it is for the next start to say what becomes of it. */
 	if (!o->handling && o->stepd->stopping && answer->status == 503)
 		return;

@@ -55,6 +55,7 @@ struct operation {
 	bool handling;		   /* its handler is on the stack */
 	bool accepted;		   /* the store has it */
 	bool refused;		   /* the store does not: who waits gets the answer itself */
+	bool resumed;		   /* asked for again after a restart */
 	bool answered, done;	   /* there is an answer, and it may be told */
 	struct http_request *http; /* without a client; NULL once it is answered */
 	LIST_HEAD(, operation_waiter) waiters;

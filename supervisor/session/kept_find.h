@@ -13,6 +13,7 @@ struct stepd;
 
 /* In the place of 32 hex digits, and none of these. */
 #define KEPT_OPENING "opening-------------------------"
+#define KEPT_REMOVING "removing------------------------"
 #define KEPT_SIGNING "signing-------------------------"
 
 /* Is it older than answers are kept? A clock that was set back keeps them longer, never shorter. */

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "supervisor/api/operation_record.h"
 #include "supervisor/session/anchor.h"
 #include "supervisor/session/journal.h"
 #include "supervisor/session/kept_answer.h"
@@ -96,11 +97,29 @@ check_anchor(const uint8_t *data, size_t size)
 		same_bytes(packed, anchor_put(&anchor, packed), data, size);
 }
 
+static void
+check_operation(const uint8_t *data, size_t size)
+{
+	struct operation_record record;
+	int error = operation_record_get(&record, data, size);
+	size_t room;
+	void *packed;
+
+	if (error != 0) {
+		refused(error, data, size, OPERATION_RECORD_VERSION);
+		return;
+	}
+	room = operation_record_size(&record);
+	packed = malloc(room);
+	same_bytes(packed, operation_record_put(&record, packed, room), data, size);
+	free(packed);
+}
+
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static void (*const checks[])(const uint8_t *, size_t) = {
-	    check_step, check_answer, check_session, check_anchor};
+	    check_step, check_answer, check_session, check_anchor, check_operation};
 
 	if (size > 0)
 		checks[data[0] % (sizeof(checks) / sizeof(*checks))](data + 1, size - 1);

@@ -310,6 +310,25 @@ def signing():
         check(t.ask("POST", path, {"prompt": "p"}, ["Idempotency-Key: g"])[0] == 200, "and changes nothing")
 
 
+def removing():
+    with Trainer() as t:
+        s = t.opened()
+        places = [t.sign() for _ in range(2)]
+        for place in places:
+            check(t.save(s, place["put_url"])[0] == 200, "an object")
+
+        def remove(place, key):
+            lines = [BEARER, "Idempotency-Key: " + key]
+            return t.call("DELETE", "/v1/objects/" + place["object"], headers=lines)[0]
+        check(remove(places[0], "x" * 256) == 422, "keys have a length")
+        check(remove({"object": "0" * 32}, "a") == 404, "no object: a refusal, which is not kept")
+        check([remove(places[0], "a") for _ in range(3)] == [204] * 3, "removed, however often it is sent")
+        check(remove(places[1], "a") == 422, "another object")
+        check(remove(places[0], "b") == 404, "it is gone")
+        waits = [background(remove, places[1], "c") for _ in range(4)]
+        check([wait() for wait in waits] == [204] * 4, "at once")
+
+
 def until_they_are_old():
     with Trainer(STEPD_KEY_LIFETIME="1") as t:
         s = t.opened()
@@ -332,5 +351,6 @@ openings_that_were_lost()
 openings_after_a_restart()
 closings()
 signing()
+removing()
 until_they_are_old()
 finish()

@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 
 from daemon import BEARER, check, finish
 from trainer import MESSAGES, Trainer, background
@@ -244,6 +245,56 @@ def stopped_with_one_under_way():
         t.close(s, "?force=true")
 
 
+def bounded_memory():
+    """Answers that are in memory only have a bound: the oldest go, and say so."""
+    with Later() as t:
+        s = t.opened()
+        body = examples(*["%0256d" % n for n in range(10000)])
+        places = []
+        for n in range(20):
+            places.append(t.accepted(s, "datums:render", body, key("k%d" % n)))
+            last = t.result(places[-1])
+        check(last[0] == 200 and len(last[1]["datums"]) == 10000, "the newest is there", last[0])
+        first = t.result(places[0])
+        check(first[0] == 503 and "again" in first[1]["detail"], "the oldest has to be sent again", first[0])
+        again = t.accepted(s, "datums:render", body, key("k0"))
+        check(again != places[0] and t.result(again)[0] == 200, "and can be")
+        check(t.accepted(s, "datums:render", body, key("k19")) == places[19], "as the newest need not")
+
+
+def no_space():
+    """Where the store cannot hold an operation there is none: the client waits for the answer itself."""
+    small = ("unshare", "-rm", "sh", "-c",
+             'mount -t tmpfs -o size=2m none "$STEPD_STATE_DIR" && exec "$@"', "sh")
+    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
+                      stderr=subprocess.DEVNULL).returncode != 0:
+        print("no small file system can be made here")
+        return
+    with Later(prefix=small, STEPD_DISK_RESERVE="0") as t:
+        s = t.opened()
+        done = t.accepted(s, "batches:train", step())
+        check(t.result(done)[0] == 200, "with space", t.result(done))
+        fill = "/proc/%d/root%s/fill" % (t.process.pid, t.state)
+        with open(fill, "wb", buffering=0) as f:
+            try:
+                while f.write(b"x" * 4096):
+                    pass
+            except OSError:
+                pass
+        full = [t.post(s, "batches:train", step("datum-" + "x" * 4000, "datum-f"), ASYNC) for _ in range(3)]
+        check(all(a[0] == 507 and "location" not in a[2] for a in full), "without", full)
+        for _ in range(500):  # what is small finds place for a while
+            generated = t.post(s, "samples:generate", {"prompt": "p"}, ASYNC)
+            if generated[0] != 202:
+                break
+            check(t.result(t.place(generated))[1] == {"text": "once"}, "accepted and answered")
+        check(generated[0] == 200 and generated[1] == {"text": "once"} and "location" not in generated[2],
+              "what needs no space is answered", generated)
+        os.unlink(fill)
+        again = t.result(t.accepted(s, "batches:train", step()))
+        check(again[0] == 200 and again[2]["stepd-step"] == "2", "with space again", again)
+
+
 def many():
     """More than may wait for a session: told at once, and all the others are answered."""
     with Later() as t:
@@ -269,5 +320,7 @@ clients_that_go()
 started_again()
 killed_at_once()
 stopped_with_one_under_way()
+bounded_memory()
+no_space()
 many()
 finish()
