@@ -24,7 +24,7 @@ def certificate(folder, name, host="localhost"):
 
 
 class Store:
-    def __init__(self, cert, key, maximum=None):
+    def __init__(self, cert, key, maximum=None, address="127.0.0.1"):
         self.objects, self.puts, self.connections, self.hanging = {}, [], 0, 0
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(cert, key)
@@ -33,7 +33,7 @@ class Store:
             self.context.maximum_version = maximum
             self.context.set_ciphers("ALL:@SECLEVEL=0")
         # "localhost" may be ::1 first; nobody there is an answer too.
-        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.listener = socket.create_server((address, 0))
         self.port = self.listener.getsockname()[1]
         threading.Thread(target=self.accept, daemon=True).start()
 
