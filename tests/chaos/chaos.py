@@ -1,0 +1,122 @@
+"""make chaos: a training run that everything happens to, beside the same run that nothing happens to.
+
+A client trains with keys and sends again what was not answered. Meanwhile the worker and stepd are killed,
+connections are cut, the disk is full, the object store fails. At the end: every step that was acknowledged
+is in the adapter, once; losses, norms and the final state have the bits of the undisturbed run.
+Standard library only.
+"""
+import argparse
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.join(HERE, "..", "http"))
+
+import fault_table  # noqa: E402
+from daemon import BUILD, check, finish  # noqa: E402
+from disturber import PROMISES  # noqa: E402
+from run import Run  # noqa: E402
+
+TINY = os.path.join(HERE, "..", "data", "models", "make_tiny.py")
+INSIDE = "CHAOS_INSIDE"  # in the environment: in a user namespace, where a small disk can be mounted
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--faults", type=int, default=260, help="the steps are spread over so many")
+    parser.add_argument("--least", type=int, default=200, help="faults that have to have happened")
+    parser.add_argument("--seconds", type=int, default=400, help="after that the rest is trained in peace")
+    parser.add_argument("--seed", type=int, help="what is drawn; another one each time")
+    parser.add_argument("--without", action="append", default=[], help="leave out this fault")
+    args = parser.parse_args()
+    if args.seed is None:
+        args.seed = int.from_bytes(os.urandom(4), "little")
+    args.small_disk = os.environ.get(INSIDE) == "1"
+    return args
+
+
+def enter_namespace(args):
+    """Starts over with mounts of its own, where that can be."""
+    ways = ["unshare", "-rm"]
+    if INSIDE in os.environ:
+        return
+    can = subprocess.run([*ways, "mount", "-t", "tmpfs", "none", "/mnt"], stderr=subprocess.DEVNULL)
+    os.environ[INSIDE] = "1" if can.returncode == 0 else "0"
+    rest = [*sys.argv, "--seed=%d" % args.seed]  # the last one counts
+    command = [*(ways if can.returncode == 0 else []), sys.executable, *rest]
+    os.execvp(command[0], command)
+
+
+def report(args, run, quiet):
+    ledger, count = run.ledger, args.steps
+    lost = sum(1 for n in ledger.steps if n > run.status["step"] or ledger.steps[n][1] != quiet.answers[n - 1])
+    doubled = max(0, run.status["step"] - len(ledger.steps))
+    kills = {what: sum(n for name, n in ledger.faults.items() if name.startswith(what))
+             for what in ("worker killed", "stepd killed", "stepd stopped")}
+    print("faults\t%d" % ledger.count_faults())
+    for name in PROMISES:
+        print("\t%3d %s" % (ledger.faults.get(name, 0), name))
+    print("survived\tkills of the worker %d, kills of stepd %d, stops of stepd %d"
+          % (kills["worker killed"], kills["stepd killed"], kills["stepd stopped"]))
+    print("steps\t%d acknowledged, %d lost, %d doubled" % (len(ledger.steps), lost, doubled))
+    print("losses and norms\t%d of %d with the bits of the undisturbed run"
+          % (sum(a == b for a, b in zip(run.answers, quiet.answers)), count))
+    print("state\t%d bytes, %s" % (len(run.final), "the same as of the undisturbed run"
+                                   if run.final == quiet.final else "NOT those of the undisturbed run"))
+    for what in ("worker", "stepd"):
+        print("recovery of %s\t%s" % (what, ledger.recovery(what)))
+    print("requests sent again\t%d; status read %d times" % (ledger.resent, ledger.reads), flush=True)
+    check(len(ledger.steps) == count, "every step was acknowledged", len(ledger.steps))
+    check(lost == 0, "no step is lost", lost)
+    check(doubled == 0, "no step is doubled", doubled)
+    check(run.answers == quiet.answers, "the same losses and norms")
+    check(run.final == quiet.final, "the same bytes")
+    check(ledger.count_faults() >= args.least, "enough faults", ledger.count_faults())
+
+
+def keep_logs(runs):
+    """Of a run that failed, for whoever looks."""
+    to = os.path.join(BUILD, "chaos-logs")
+    shutil.rmtree(to, ignore_errors=True)
+    os.makedirs(to)
+    for run in runs:
+        name = os.path.basename(run.folder) + ".log"
+        shutil.copy(run.log, os.path.join(to, name))
+        print("the log of stepd: %s" % os.path.join(to, name))
+    with open(runs[-1].log, errors="replace") as f:
+        print(f.read()[-6000:])
+
+
+def main():
+    args = arguments()
+    enter_namespace(args)
+    print("seed\t%d (make chaos SEED=%d draws the same)" % (args.seed, args.seed), flush=True)
+    folder = tempfile.mkdtemp(prefix="stepd-chaos-")
+    subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "tiny")], check=True)
+    quiet = Run("undisturbed", args, folder, random.Random(args.seed), False)
+    check(quiet.whole() and not quiet.ledger.problems, "the undisturbed run", quiet.ledger.problems)
+    runs = [quiet]
+    if quiet.final is not None:
+        run = Run("disturbed", args, folder, random.Random(args.seed + 1), True)
+        runs.append(run)
+        whole = run.whole()
+        check(whole, "the disturbed run came to its end")
+        check(run.ledger.problems == [], "no problem", len(run.ledger.problems))
+        if whole:
+            report(args, run, quiet)
+        held = whole and not run.ledger.problems and run.final == quiet.final and run.answers == quiet.answers
+        for name, promise in PROMISES.items():
+            fault_table.tell("chaos", name, promise, held if run.ledger.faults.get(name) else None)
+    if not quiet.final or quiet.ledger.problems or run.ledger.problems or run.final != quiet.final:
+        keep_logs(runs)
+    shutil.rmtree(folder, ignore_errors=True)
+    finish()
+
+
+if __name__ == "__main__":
+    main()
