@@ -150,6 +150,7 @@ bench: all $(BUILD)/tests/bench_gemm
 .PHONY: chaos
 chaos: all
 	@STEPD_BUILD=$(BUILD) timeout 600 python3 tests/chaos/chaos.py $(if $(SEED),--seed $(SEED))
+	@STEPD_BUILD=$(BUILD) python3 tests/http/fault_table.py --only chaos
 
 # The tests again, under AddressSanitizer and UndefinedBehaviorSanitizer.
 ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-frame-pointer

@@ -56,12 +56,14 @@ for part; do
 		done
 		;;
 	http)
+		rm -rf "$build/fault-table"
 		for t in tests/http/*.sh; do
 			[ -e "$t" ] && run "http/$(basename "$t" .sh)" sh "$t"
 		done
 		for t in tests/http/test_*.py; do
 			[ -e "$t" ] && run "http/$(basename "$t" .py)" python3 "$t"
 		done
+		run http/fault_table python3 tests/http/fault_table.py
 		;;
 	*)
 		echo "run.sh: no part named $part" >&2

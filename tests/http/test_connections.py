@@ -6,6 +6,7 @@ import threading
 import time
 
 from daemon import ASAN, BEARER, Stepd, check, finish, read_all, read_answer
+from fault_table import fault
 
 MIB = 1024 * 1024
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -119,6 +120,7 @@ def half_close(stepd):
         check(read_all(sock) == ([], True), "half a request and no more: closed")
 
 
+@fault("slow heads, bodies that stand still, silent connections", "408, or closed, in time")
 def deadlines():
     with Stepd(STEPD_HEADER_TIMEOUT="1", STEPD_BODY_TIMEOUT="1", STEPD_IDLE_TIMEOUT="1") as stepd:
         def drip():
@@ -147,6 +149,7 @@ def deadlines():
         dripping.join()
 
 
+@fault("more connections than allowed", "the oldest idle one makes room; who is at work stays")
 def many():
     with Stepd(STEPD_CONNECTIONS="10") as stepd:
         socks = [stepd.connect() for _ in range(40)]
@@ -183,6 +186,7 @@ def many():
             sock.close()
 
 
+@fault("sixteen clients without the token push all they can", "64 KiB of memory for each")
 def unauthorized(stepd):
     """Sixteen clients without a token push all they can."""
     stepd.call("GET", "/healthz")
@@ -216,6 +220,7 @@ def unauthorized(stepd):
     check(ASAN or grown < clients * 64, "at most 64 KiB for each", grown)
 
 
+@fault("bodies over the limit, together over the memory", "413 and 503; memory is given back")
 def body_limits():
     with Stepd(STEPD_BODY_LIMIT="64k", STEPD_BODY_MEMORY="100k") as stepd:
         spaces = b"{" + b" " * 65534 + b"}"
@@ -242,6 +247,7 @@ def body_limits():
         check(stepd.exchange(big, timeout=5)[0][0].status == 413, "a body where none is wanted")
 
 
+@fault("a thousand idle connections", "served, in 8 MiB")
 def idle_thousand():
     with Stepd(STEPD_CONNECTIONS="1100") as stepd:
         stepd.call("GET", "/healthz")

@@ -8,6 +8,7 @@ import struct
 import time
 
 from daemon import BEARER, check, finish
+from fault_table import fault
 from trainer import Trainer, background
 
 
@@ -82,6 +83,7 @@ def other_calls():
         check(t.ask("POST", path + "artifacts:save", body, two)[0] == 422, "one key")
 
 
+@fault("the same request six times at once", "one step, one answer")
 def those_at_once():
     with Trainer("TRAIN:1:slow") as t:
         s = t.opened()
@@ -91,6 +93,7 @@ def those_at_once():
         check(t.status(s)["step"] == 1, "one step")
 
 
+@fault("a client goes before its answer", "the same key gets it; one step")
 def answers_that_were_lost():
     with Trainer("TRAIN:1:slow") as t:
         s = t.opened()
@@ -100,6 +103,8 @@ def answers_that_were_lost():
         check(t.status(s)["step"] == 1, "one step")
 
 
+@fault("stepd is killed after five answers (STEPD_DURABILITY={0})",
+       "every step and every answer is there")
 def after_a_restart(durability):
     first = Trainer(STEPD_DURABILITY=durability)
     s = first.opened()

@@ -8,6 +8,7 @@ import sys
 import time
 
 from daemon import ASAN, BEARER, Stepd, check, finish, read_all
+from fault_table import fault
 
 MIB = 1024 * 1024
 
@@ -150,6 +151,7 @@ def memory_and_backpressure(stepd):
         sock.close()
 
 
+@fault("the object store is full", "507; room again when something is removed")
 def space():
     with Stepd(STEPD_OBJECT_SPACE="10000", STEPD_OBJECT_LIMIT="8000") as stepd:
         urls = sign(stepd)
@@ -167,6 +169,7 @@ def space():
         check(put(stepd, at, b"x") == 507, "space is left on the disk")
 
 
+@fault("the disk fills while an object arrives", "507; nothing is left of it")
 def full_disk():
     """A disk that fills up while an object arrives, where this machine lets us make one."""
     mount = "mount -t tmpfs -o size=1m,mode=700 tmpfs"
@@ -211,6 +214,7 @@ def refuses(state, name):
     check(status == 1 and "objects.key in STEPD_STATE_DIR" in bad.logged(), name, status)
 
 
+@fault("stepd is killed with an object half arrived", "whole objects stay, the rest is removed")
 def restart():
     with Stepd() as stepd:
         urls = sign(stepd)

@@ -7,6 +7,7 @@ import socket
 import subprocess
 
 from daemon import BEARER, check, finish
+from fault_table import NOT_TRIED, fault
 from trainer import MESSAGES, Trainer, background
 
 ASYNC = "Prefer: respond-async"
@@ -157,6 +158,7 @@ def one_with_a_key():
         check(t.status(s)["step"] == 2, "two steps")
 
 
+@fault("connections cut before the 202 is read", "the same key finds the operation; one step each")
 def clients_that_go():
     """The connection is cut after the request, before the 202 is read."""
     with Later() as t:
@@ -175,6 +177,8 @@ def clients_that_go():
         check(t.status(s)["step"] == 20, "one step a key", t.status(s)["step"])
 
 
+@fault("stepd is killed with operations done and under way",
+       "what was done is told again, the rest says to send it again")
 def started_again():
     first = Later("TRAIN:2:hang", STEPD_TRAIN_TIMEOUT="600")
     s = first.opened()
@@ -215,6 +219,7 @@ def started_again():
         t.close(s, "?force=true")
 
 
+@fault("stepd is killed right after a 202", "the operation is there, and says what became of it")
 def killed_at_once():
     """stepd is killed right after the 202: the operation is there, and says what became of it."""
     for _ in range(6):
@@ -229,6 +234,7 @@ def killed_at_once():
             t.close(s, "?force=true")
 
 
+@fault("stepd is stopped with an operation under way", "it is finished, and told after the start")
 def stopped_with_one_under_way():
     first = Later("TRAIN:1:slow")
     s = first.opened()
@@ -245,6 +251,7 @@ def stopped_with_one_under_way():
         t.close(s, "?force=true")
 
 
+@fault("more answers of operations than memory for them", "the oldest go, and say that they have to be sent again")
 def bounded_memory():
     """Answers that are in memory only have a bound: the oldest go, and say so."""
     with Later() as t:
@@ -262,6 +269,7 @@ def bounded_memory():
         check(t.accepted(s, "datums:render", body, key("k19")) == places[19], "as the newest need not")
 
 
+@fault("the disk has no room for an operation", "507, and no operation; the client waits for small ones itself")
 def no_space():
     """Where the store cannot hold an operation there is none: the client waits for the answer itself."""
     small = ("unshare", "-rm", "sh", "-c",
@@ -269,7 +277,7 @@ def no_space():
     if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
                       stderr=subprocess.DEVNULL).returncode != 0:
         print("no small file system can be made here")
-        return
+        return NOT_TRIED
     with Later(prefix=small, STEPD_DISK_RESERVE="0") as t:
         s = t.opened()
         done = t.accepted(s, "batches:train", step())
@@ -295,6 +303,7 @@ def no_space():
         check(again[0] == 200 and again[2]["stepd-step"] == "2", "with space again", again)
 
 
+@fault("more operations than may wait", "503 at once; all the others are done, in their order")
 def many():
     """More than may wait for a session: told at once, and all the others are answered."""
     with Later() as t:

@@ -10,6 +10,7 @@ import threading
 import time
 
 from daemon import BUILD, check, finish
+from fault_table import held
 from faulty_store import Store, certificate
 from trainer import Trainer
 
@@ -103,5 +104,6 @@ url = store.url("/ok/quiet")
 on_quiet = whole_run("on-quiet", False, resume_download_url=url)
 on_disturbed = whole_run("on-disturbed", True, resume_download_url=url)
 check(on_disturbed == on_quiet, "also where it goes on from a state")
+held("the worker is killed at random moments of a run", "the losses and the bytes of a run in peace")
 shutil.rmtree(folder)
 finish()

@@ -8,6 +8,7 @@ import sys
 import time
 
 from daemon import ASAN, BUILD, check, finish
+from fault_table import fault
 from trainer import Trainer
 
 WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
@@ -115,6 +116,8 @@ def sessions_live():
         t.process.returncode = 0
 
 
+@fault("a worker makes a forbidden system call",
+       "ended and named so; the request is refused the second time")
 def violation():
     """A real one, of workers that entered the real sandbox: the request that makes it twice is refused."""
     with Trainer("TRAIN:1:violate") as t:

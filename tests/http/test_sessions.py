@@ -6,6 +6,7 @@ import socket
 import time
 
 from daemon import BEARER, check, finish, read_all
+from fault_table import fault
 from trainer import Trainer, background
 
 ABSENT = {"detail": "training session not found"}
@@ -113,6 +114,7 @@ def in_their_order():
         check(steps == ["1", "2", "3", "4", "5", "6"], "in order", steps)
 
 
+@fault("a client goes before its turn", "nothing is done for it")
 def who_goes_is_not_waited_for():
     """A request that has not begun is dropped with its client; the one under way is finished."""
     with Trainer("TRAIN:1:slow") as t:
@@ -154,6 +156,7 @@ def closing_waits_its_turn():
         t.opened()
 
 
+@fault("a client goes while its session opens", "the device is free again")
 def opener_who_goes():
     with Trainer("OPEN:1:slow") as t:
         body = b'{"base_model":"org/model","lora_rank":8,"seed":7}'
@@ -172,6 +175,7 @@ def opener_who_goes():
         t.opened()
 
 
+@fault("stepd ends by {0.name} between steps", "the session is there again by itself, at its step")
 def restarts(how):
     """The session is there again by itself, at its step; without being asked for, and where it was not
     drained by doing the journal again."""

@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish
+from fault_table import fault
 from faulty_store import SECRET, Store, certificate
 from trainer import Trainer, background
 
@@ -201,6 +202,7 @@ def where_it_is():
             t.process.returncode = 0
 
 
+@fault("every connection of HTTP is taken", "the status socket answers")
 def without_http():
     """Every connection taken, by requests that hang; and a client that holds a TLS handshake open."""
     with Trainer("TRAIN:1:hang", STEPD_CONNECTIONS="3", STEPD_TLS_CERT="auto", STEPD_STOP_TIMEOUT="1") as t:
@@ -232,6 +234,7 @@ def certificate_that_ends():
             check(len(told) == 1 and "7 days" in told[0], "a certificate of two days", told)
 
 
+@fault("status is asked for and not read", "stepd goes on")
 def peers_that_do_not_read():
     with Trainer() as t:
         socks = []

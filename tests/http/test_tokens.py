@@ -11,6 +11,7 @@ import threading
 import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish, read_answer
+from fault_table import fault
 from faulty_store import certificate
 
 ALICE, BOB, CAROL = ("token-of-%s-9f8e7d6c5b4a" % name for name in ("alice", "bob", "carol"))
@@ -102,6 +103,7 @@ def run(**settings):
     return subprocess.run([os.path.join(BUILD, "stepd"), "--check"], env=env, capture_output=True, text=True)
 
 
+@fault("a token file that is wrong, or open to others", "refused by name; no token is told")
 def bad_files():
     for name, text, words in BAD:
         write(text)
@@ -122,6 +124,7 @@ def bad_files():
     check(run(STEPD_TOKENS_FILE=os.path.join(folder, "none")).returncode == 2, "no file")
 
 
+@fault("tokens change while clients work", "nobody is cut off")
 def rotation():
     write("alice %s\nbob %s\n" % (ALICE, BOB))
     with Stepd(STEPD_TOKENS_FILE=tokens) as stepd, stepd.connect() as sock:
@@ -252,6 +255,7 @@ def ciphers():
             check(try_with(version, None) is None, "refused: %s" % version)
 
 
+@fault("tokens are guessed", "answered later and later; the owner passes at once")
 def guessing():
     """A guesser waits; the owner, from the same address, does not wait in its line."""
     with Stepd(STEPD_CONNECTIONS="64") as stepd:

@@ -9,10 +9,15 @@ import tempfile
 import time
 
 from daemon import check, finish
+from fault_table import fault, held
 from faulty_store import SECRET, Store, certificate
 from trainer import Trainer
 
 UPLOAD = {"detail": "the trainer artifact upload failed"}
+# How the store fails, in the table of faults.
+STORE = {"hang": "silence", "stall": "silence after all was taken", "cut": "a cut", "early": "a yes before it was sent",
+         "redirect": "a redirect", "slow": "a trickle", "short": "a part of it", "open-end": "no end",
+         "partial": "a 206", "drip": "a drip", "ok": "a 404 for this object"}
 STATE = {"detail": "the trainer state download failed"}
 ADAPTER = {"detail": "the trainer sampling adapter download failed"}
 
@@ -59,6 +64,7 @@ def uploads():
         for fault in ("403", "500", "301", "hang", "stall", "cut", "early", "redirect", "slow"):
             status, body, _ = t.save(s, store.url("/%s/x" % fault))
             check((status, body) == (502, UPLOAD), fault, status, body)
+            held("an upload meets: %s" % STORE.get(fault, fault), "502; the training state is unaffected")
         check("/ok/moved" not in store.objects, "redirects are not followed")
         st = t.status(s)
         check(st["state"] == "ready" and st["step"] == 2 and st["unsaved_steps"] == 1, "unharmed", st)
@@ -70,6 +76,7 @@ def uploads():
         nothing_leaks(t)
 
 
+@fault("an artifact changes on the disk before it is sent", "502, not called saved")
 def damaged_on_disk():
     with Trainer("SAVE:1:digest", **settings) as t:
         s = t.opened()
@@ -94,6 +101,7 @@ def downloads():
             answer = t.open(resume_download_url=url)
             check(answer[:2] == (502, STATE), "state", fault, answer)
             check(not t.active(), "the slot is free", fault)
+            held("a download meets: %s" % STORE.get(fault, fault), "502; the device is free again")
         check(t.open(sampling_download_url=store.url("/404/x"))[:2] == (502, ADAPTER), "adapter")
         status, body, _ = t.open(resume_download_url=store.url("/large/x"))
         check((status, body) == (422, {"detail": "the trainer state is too large"}), "8 GiB", body)
@@ -107,6 +115,7 @@ def downloads():
         check(t.memory() < 100000, "in constant memory", t.memory())
 
 
+@fault("the object store has a wrong certificate, or TLS 1.1 only", "502; nothing is sent")
 def wrong_certificates():
     for name, args in (("of another host", ("other", "other.example")), ("unknown", ("unknown",))):
         other = Store(*certificate(folder, *args))
@@ -127,6 +136,7 @@ def wrong_certificates():
         check(t.save(s, old.url("/ok/x"))[:2] == (502, UPLOAD), "TLS 1.1")
 
 
+@fault("a URL of an address of this machine, in thirteen spellings", "nobody is connected to")
 def addresses():
     """Without leave, nothing on this machine is connected to, however it is written."""
     inside = dict(settings, STEPD_EGRESS_ALLOW=None)
@@ -159,6 +169,7 @@ def addresses():
     bad.stop()
 
 
+@fault("proxies in the environment", "not used")
 def proxies():
     trap = socket.create_server(("127.0.0.1", 0))
     proxy = "http://127.0.0.1:%d" % trap.getsockname()[1]
@@ -200,6 +211,7 @@ def own_objects():
                     check(signature not in f.read(), "a URL leaks", name)
 
 
+@fault("a large download", "nobody is held up; memory stays bounded")
 def large_and_alive():
     """A large transfer holds nobody up."""
     store.objects["/ok/big"] = b"state 1" + b"\0" * (64 << 20)

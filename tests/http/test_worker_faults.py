@@ -5,6 +5,7 @@ import signal
 import time
 
 from daemon import check, finish
+from fault_table import fault, held
 from trainer import TIMEOUTS, Trainer, background
 
 # What a worker's end is called in the log.
@@ -12,6 +13,14 @@ ENDS = {"kill": "killed", "crash": "signal", "sandbox": "sandbox", "exit": "exit
         "clean": "exited", "words": "device_oom", "garbage": "bad_frame", "number": "bad_frame",
         "type": "bad_frame", "cut": "bad_frame", "status": "bad_frame", "hang": "hang",
         "stubborn": "hang", "close": "hang"}
+# And in the table of faults.
+WORDS = {"kill": "is killed", "crash": "crashes", "sandbox": "breaks its sandbox", "exit": "exits with 3",
+         "clean": "exits with 0", "words": "has no device memory", "garbage": "sends garbage",
+         "number": "answers another request", "type": "answers in another kind", "cut": "sends a part of a message",
+         "status": "refuses with a status that there is not", "hang": "hangs", "stubborn": "hangs and ignores SIGTERM",
+         "close": "closes its channel", "nofd": "answers without its data", "lie": "lies about a length",
+         "unsealed": "sends data that it could still change", "skip": "skips a step", "nan": "answers with NaN",
+         "size": "lies about a file", "protocol": "speaks another version"}
 BAD_ANSWERS = {"RENDER": ("nofd", "lie", "unsealed"), "TRAIN": ("skip", "nan"), "SAVE": ("size",),
                "GENERATE": ("nofd",), "EVALUATE": ("nofd",), "VERIFY": ()}
 
@@ -39,6 +48,7 @@ def while_opening():
             status, body, _ = t.open()
             check(status == 503 and "worker" in body["detail"], message, fault, status, body)
             check(not t.active(), "the slot is free", message, fault)
+            held("a worker %s at %s" % (WORDS[fault], message), "503; the device is free again")
         t.set_faults("OPEN:1:refuse")
         for _ in range(3):
             check(t.open()[:2] == (422, {"detail": "refused by the fault"}), "refused")
@@ -88,11 +98,13 @@ def while_working(message):
             check(st["state"] == "ready" and st["step"] == want, "state", message, fault, st)
             check(st["restarts"] == 1 and st["replay_differences"] == 0, "one restart", fault, st)
             check(t.train(s)[2]["stepd-step"] == str(want + 1), "it goes on", message, fault)
+            held("a worker %s at %s" % (WORDS[fault], message), "the next worker answers; no step lost or doubled")
             t.close(s, "?force=true")
         check(no_worker_left(t), "no worker is left", message)
         check(os.listdir(os.path.join(t.state, "spool")) == [], "no spool file is left", message)
 
 
+@fault("a request that crashes two workers", "422, also when it is sent again; others go on")
 def poison():
     """A request that ends its worker twice is not tried a third time, nor when it is sent again."""
     with Trainer("TRAIN:3:crash", **TIMEOUTS) as t:
@@ -109,6 +121,8 @@ def poison():
         check(t.status(s)["restarts"] <= restarts + 1, "without another worker")
 
 
+@fault("every worker of a request is killed",
+       "after some tries 503 with the step; sent again it is done")
 def killed_from_outside():
     """Not the request's doing: it is tried more often, and may be sent again."""
     with Trainer("TRAIN:2:kill", **TIMEOUTS) as t:
@@ -121,6 +135,8 @@ def killed_from_outside():
         check(t.train(s)[2]["stepd-step"] == "2", "sent again")
 
 
+@fault("a worker dies and the next ones refuse to load",
+       "503 with the step; the session waits without a device, closes only by force")
 def nothing_to_come_back_to():
     """Workers that do not open again: after some tries the session gives up, and says so."""
     with Trainer("TRAIN:2:kill", **TIMEOUTS) as t:
@@ -137,6 +153,7 @@ def nothing_to_come_back_to():
         check(t.close(s, "?force=true")[0] == 200, "closed")
 
 
+@fault("a worker does not do a step of the journal again", "told in the status and in the log")
 def replay_differs():
     """A worker that does not do the same again is found out."""
     with Trainer("TRAIN:3:kill") as t:
@@ -150,6 +167,7 @@ def replay_differs():
         check("step 2 replayed differs" in t.logged(), "and logged")
 
 
+@fault("a worker dies long after the start", "back from the snapshot; the replay is bounded")
 def snapshots():
     """The journal to replay stays short, and what is behind the snapshot is not needed."""
     with Trainer(STEPD_SNAPSHOT_STEPS="4") as t:
@@ -169,6 +187,7 @@ def snapshots():
         check(os.listdir(os.path.join(t.state, "spool")) == [], "closed: no snapshot")
 
 
+@fault("a worker dies right after its answer", "the step counts, once")
 def answers_before_death():
     """What was done counts, although the worker is gone by the time it is read."""
     with Trainer() as t:
@@ -180,6 +199,8 @@ def answers_before_death():
         check(t.train(s)[2]["stepd-step"] == "3", "the next one too")
 
 
+@fault("a worker is stopped before it reads its request",
+       "ended as one that hangs; the next one answers")
 def one_that_reads_nothing():
     """Stopped or killed before it took its request: told as what it was, not as a bad message."""
     with Trainer(**TIMEOUTS) as t:
@@ -198,6 +219,7 @@ def one_that_reads_nothing():
             t.close(s, "?force=true")
 
 
+@fault("a worker dies while others wait in line", "all are answered, in their order")
 def those_who_wait():
     with Trainer() as t:
         t.set_faults("TRAIN:1:slow", "TRAIN:2:kill", once=True)
@@ -216,6 +238,7 @@ def worker_of(t):
     return int(children[0])
 
 
+@fault("an idle worker dies", "brought back without being asked")
 def idle_worker_dies():
     with Trainer() as t:
         s = t.opened()
@@ -230,6 +253,7 @@ def idle_worker_dies():
         check(t.train(s)[2]["stepd-step"] == "2", "and goes on")
 
 
+@fault("stepd is stopped while a worker does not come back", "it stops; who waits gets 503")
 def stops_while_restoring():
     """A stop does not wait for workers that do not come."""
     t = Trainer("TRAIN:1:kill", STEPD_STOP_TIMEOUT="20")
@@ -242,6 +266,7 @@ def stops_while_restoring():
     check(step()[0] == 503, "and tells who waits")
 
 
+@fault("stepd dies while a worker hangs", "no worker outlives it")
 def daemon_dies():
     """Nothing outlives stepd."""
     t = Trainer("TRAIN:1:hang")
@@ -263,6 +288,8 @@ def daemon_dies():
     step()
 
 
+@fault("a worker has no space, or refuses",
+       "507 or 422; nothing changed, the next request is served")
 def refused_and_alive():
     """Refusals change nothing, a full disk neither."""
     with Trainer("SAVE:1:full", "TRAIN:2:refuse") as t:

@@ -5,6 +5,7 @@ import sys
 import time
 
 from daemon import ASAN, check, finish
+from fault_table import held
 from trainer import Trainer
 
 SEEDS = range(*map(int, sys.argv[1:3])) if len(sys.argv) > 2 else range(40 if ASAN else 300)
@@ -67,4 +68,5 @@ with Trainer(**SHORT) as t:
     check(os.listdir(os.path.join(t.state, "spool")) == [], "no spool file is left")
     counts = {status: statuses.count(status) for status in sorted(set(statuses))}
     print("%d frames; answered with %s" % (len(SEEDS), counts))
+held("a worker sends frames that no worker sends", "that worker ends, nothing else")
 finish()
