@@ -21,6 +21,7 @@
 #include "supervisor/serve.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
+#include "supervisor/status/events.h"
 #include "supervisor/status/status.h"
 #include "supervisor/stepd.h"
 #include "supervisor/transfer/transfer.h"
@@ -35,6 +36,7 @@ static const struct stepd_part parts[] = {
     {"transfer", transfer_start, NULL, transfer_free},
     {"sessions", sessions_start, sessions_stop, sessions_free},
     {"operations", operations_start, operations_stop, operations_free},
+    {"events", events_start, events_stop, events_free},
     {"status", status_start, NULL, status_free},
     {"http", serve_start, serve_stop, serve_free},
     {"notify", notify_start, notify_stop, notify_free},

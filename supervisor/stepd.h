@@ -26,6 +26,7 @@ struct stepd {
 	struct operations *operations;
 	struct status *status;
 	struct notify *notify;
+	struct events *events;
 	/* what /healthz says; kept true by the sessions */
 	struct {
 		bool cuda_available, cuda_verified, active_session;

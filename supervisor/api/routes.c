@@ -21,6 +21,8 @@ static const struct route routes[] = {
     {"POST", "/v1/sessions", CALLER_TOKEN, BODY_MEMORY, NULL, api_session_open, LATER_KEPT},
     {"GET", "/v1/sessions", CALLER_TOKEN, BODY_NONE, NULL, api_sessions_list, LATER_NO},
     {"GET", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_get, LATER_NO},
+    {"GET", "/v1/sessions/{id}/events", CALLER_TOKEN, BODY_NONE, NULL, api_session_events,
+	LATER_NO},
     {"DELETE", "/v1/sessions/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_session_close, LATER_KEPT},
     {"POST", "/v1/sessions/{id}/datums:render", CALLER_TOKEN, BODY_MEMORY, NULL, api_render,
 	LATER_MEMORY},

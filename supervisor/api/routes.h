@@ -61,6 +61,7 @@ void routes_handle(void *arg, struct http_request *r);
 void api_healthz(struct stepd *s, struct http_request *r);
 void api_session_open(struct stepd *s, struct http_request *r);
 void api_sessions_list(struct stepd *s, struct http_request *r);
+void api_session_events(struct stepd *s, struct http_request *r);
 void api_session_get(struct stepd *s, struct http_request *r);
 void api_session_close(struct stepd *s, struct http_request *r);
 void api_render(struct stepd *s, struct http_request *r);

@@ -85,6 +85,24 @@ void http_abandon(struct http_request *r);
 /* Answers as a detached request was answered. */
 void http_reply_answer(struct http_request *r, const struct http_answer *answer);
 
+/* An answer that goes on: begin, any number of writes, end (or cut). What the client has not taken
+   waits here, never more than HTTP_STREAM_BYTES. Only for requests that have a client. */
+enum { HTTP_STREAM_BYTES = 64 * 1024 };
+/* Status and headers. room is called from the event loop whenever all that was written is taken.
+   False: the request has ended, for it was a HEAD or its client has gone; on_gone is not called. */
+bool http_stream_begin(struct http_request *r, unsigned status, const char *content_type,
+    void (*room)(struct http_request *r, void *data));
+/* All of it or nothing: 0; -ENOBUFS, room is called later; -EPIPE, the client has gone; -ENOMEM. */
+int http_stream_write(struct http_request *r, const void *data, size_t len);
+/* Bytes that the client has taken so far, more or less; whether some wait for it. */
+uint64_t http_stream_taken(const struct http_request *r);
+bool http_stream_waits(const struct http_request *r);
+/* The end of the answer, owed also after on_gone; the request ends. */
+void http_stream_end(struct http_request *r);
+/* Ends the connection where it is. on_gone is called, and owes the end, if it is set and the client
+   has not gone already. */
+void http_stream_cut(struct http_request *r);
+
 /* A data pointer of the handler's. on_gone: called once if the client goes before the reply; the
    handler still owes its reply (which is then dropped). on_end: called once when the request ends
    in any way, also when the client goes while its body is still coming and `handle` is never

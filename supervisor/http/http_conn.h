@@ -70,6 +70,8 @@ struct http_request {
 		unsigned status;
 		const char *sentence;
 	} late;
+	void (*room)(struct http_request *r, void *data); /* http_stream.c */
+	uint64_t streamed;
 	char *query; /* cut into args, which are read when first asked for */
 	struct http_arg args[HTTP_ARGS];
 	size_t arg_count;
@@ -159,5 +161,11 @@ void http_judge(struct http_request *r);
 /* Replies with the sentence of a status of HTTP's own. */
 void http_refuse(struct http_request *r, unsigned status);
 const char *http_status_text(unsigned status);
+/* Status line and headers; len HTTP_ENDLESS: the end is told by chunks or by the connection's. Are
+   the bytes of a body wanted? */
+#define HTTP_ENDLESS UINT64_MAX
+bool http_reply_begin(struct http_request *r, unsigned status, const char *type, uint64_t len);
+/* Everything is in the output: the request ends. */
+void http_reply_finish(struct http_request *r);
 
 #endif

@@ -100,7 +100,9 @@ put_head(struct http_request *r, unsigned status, const char *type, uint64_t len
 	    out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, http_status_text(status), date);
 	if (type != NULL)
 		evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
-	if (status != 204)
+	if (len == HTTP_ENDLESS && r->head.minor > 0)
+		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+	else if (status != 204 && len != HTTP_ENDLESS)
 		evbuffer_add_printf(out, "Content-Length: %llu\r\n", (unsigned long long)len);
 	evbuffer_add(out, security_headers, sizeof(security_headers) - 1);
 	if (r->headers != NULL)
@@ -109,8 +111,8 @@ put_head(struct http_request *r, unsigned status, const char *type, uint64_t len
 }
 
 /* Everything but the body's bytes. Returns true if those are wanted; the request is freed after. */
-static bool
-begin(struct http_request *r, unsigned status, const char *type, uint64_t len)
+bool
+http_reply_begin(struct http_request *r, unsigned status, const char *type, uint64_t len)
 {
 	struct http_conn *c = r->conn;
 
@@ -125,8 +127,8 @@ begin(struct http_request *r, unsigned status, const char *type, uint64_t len)
 	return r->head.method == NULL || strcmp(r->head.method, "HEAD") != 0;
 }
 
-static void
-finish(struct http_request *r)
+void
+http_reply_finish(struct http_request *r)
 {
 	struct http_conn *c = r->conn;
 
@@ -157,9 +159,9 @@ reply(struct http_request *r, unsigned status, const char *type, const char *bod
 		pour(r, &answer);
 		return;
 	}
-	if (begin(r, status, type, len) && len > 0)
+	if (http_reply_begin(r, status, type, len) && len > 0)
 		evbuffer_add(bufferevent_get_output(r->conn->bev), body, len);
-	finish(r);
+	http_reply_finish(r);
 }
 
 void
@@ -270,12 +272,12 @@ http_reply_fd(struct http_request *r, unsigned status, const char *content_type,
 		close(fd);
 		return;
 	}
-	if (begin(r, status, content_type, len)) {
+	if (http_reply_begin(r, status, content_type, len)) {
 		r->conn->source = fd;
 		r->conn->source_off = off;
 		r->conn->source_left = len;
 	} else {
 		close(fd);
 	}
-	finish(r);
+	http_reply_finish(r);
 }

@@ -176,6 +176,17 @@ run_body(struct http_conn *c)
 	return RUN_ON;
 }
 
+/* A stream may go on when its client has taken what there was. */
+static enum run
+run_handle(struct http_conn *c)
+{
+	struct http_request *r = c->request;
+
+	if (r->room != NULL && evbuffer_get_length(bufferevent_get_output(c->bev)) == 0)
+		r->room(r, r->data);
+	return c->state == HTTP_HANDLE ? RUN_WAIT : RUN_ON;
+}
+
 /* Keeps the output filled from a file. */
 static enum run
 run_reply(struct http_conn *c)
@@ -253,6 +264,8 @@ http_conn_run(struct http_conn *c)
 			next = run_body(c);
 			break;
 		case HTTP_HANDLE:
+			next = run_handle(c);
+			break;
 		case HTTP_LATE:
 			next = RUN_WAIT;
 			break;

@@ -9,6 +9,7 @@
 
 #include "supervisor/http/http.h"
 #include "supervisor/session/session_action.h"
+#include "supervisor/status/events.h"
 
 enum { WAITING_MAX = 256 };
 
@@ -46,6 +47,7 @@ session_free(struct session *s)
 {
 	if (s == NULL)
 		return;
+	events_forget(s);
 	transfer_cancel(s->transfer);
 	child_free(s->child);
 	slot_release(s->slot);

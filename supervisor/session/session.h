@@ -19,6 +19,7 @@
 #include "supervisor/session/kept_answer.h"
 #include "supervisor/session/session_record.h"
 #include "supervisor/session/slot.h"
+#include "supervisor/status/event_ring.h"
 #include "supervisor/transfer/transfer.h"
 
 struct event;
@@ -123,6 +124,7 @@ struct session_outcome {
 	char json[KEPT_JSON_MAX]; /* the answer, or "" where it is in fd */
 	int fd;			  /* or -1 */
 	uint64_t offset, len;	  /* in fd */
+	uint64_t saved_bytes;	  /* it was a save of so many */
 	bool stepped;		  /* it was a step: */
 	struct message_trained trained;
 };
@@ -168,6 +170,9 @@ struct session {
 	struct anchor anchor;
 	struct session_restore restore;
 	uint64_t restarts, replay_differences;
+	struct event_ring events;
+	const char *state_told; /* by the last event about it; a constant */
+	const char *ended;	/* the class of the last worker that ended unasked; NULL = none */
 	unsigned ends[CHILD_CLASSES]; /* of its workers, those that were not asked for */
 	bool stepped;		      /* since stepd started: */
 	struct message_trained last_step;

@@ -14,6 +14,7 @@
 #include "supervisor/session/kept_find.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/settings/config.h"
+#include "supervisor/status/events.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
@@ -173,7 +174,10 @@ keeping_kept(struct session *s, struct session_input *in)
 	if (o->stepped) {
 		s->stepped = true;
 		s->last_step = o->trained;
+		events_step(s, &o->trained);
 	}
+	if (s->current->kind == REQUEST_SAVE)
+		events_saved(s, o->saved_bytes);
 	o->fd = -1;
 	if (!s->opened) {
 		s->opened = true;

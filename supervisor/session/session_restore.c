@@ -16,6 +16,7 @@
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"
+#include "supervisor/status/events.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/spool.h"
 #include "supervisor/store/store.h"
@@ -108,6 +109,7 @@ restored(struct session *s)
 	    s->record.id, (unsigned long long)s->record.step,
 	    (unsigned long long)(s->record.step - s->anchor.step));
 	s->restarts++;
+	events_restarted(s, s->record.step - s->anchor.step);
 	s->record.reason[0] = '\0';
 	session_go_on(s);
 }

@@ -147,6 +147,7 @@ uploading_moved(struct session *s, struct session_input *in)
 		end_save(s, 503, "stepd has no memory left for the answer");
 		return;
 	}
+	s->outcome.saved_bytes = in->moved->size;
 	*r = s->record;
 	session_record_set_saved(
 	    r, s->current->artifact, s->spool_step, in->moved->size, in->moved->sha256);

@@ -2,6 +2,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/session/session_action.h"
+#include "supervisor/status/events.h"
 
 #define ROW(state, ...) [SESSION_##state] = {__VA_ARGS__}
 
@@ -61,6 +62,7 @@ session_event(struct session *s, enum session_event event, struct session_input 
 {
 	log_debug("session %s: %s in %s", s->record.id, event_names[event], state_names[s->state]);
 	last_event = event;
+	events_look(s->stepd); /* later: s may be gone after this */
 	table[s->state][event](s, input);
 }
 

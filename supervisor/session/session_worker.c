@@ -43,6 +43,7 @@ on_died(void *ctx, const struct child_death *death)
 
 	s->child = NULL;
 	s->ends[death->class] += death->class != CHILD_CLEAN;
+	s->ended = child_class_name(death->class);
 	snprintf(s->record.reason, sizeof(s->record.reason), "%s", child_class_text(death->class));
 	session_event(s, EV_DIED, &in);
 }

@@ -106,6 +106,9 @@ tell_certificate(struct stepd *s, struct json_writer *w)
 static void
 tell_session(const struct session *s, struct json_writer *w)
 {
+	if (s->state == SESSION_AWAITING)
+		tell(w, "session %s waits for its client to render its datums again (step %llu)",
+		    s->record.id, (unsigned long long)s->record.step);
 	if (s->state == SESSION_NEEDS_RESTORE)
 		tell(w, "session %s has no worker and has to be restored (step %llu, saved %llu)",
 		    s->record.id, (unsigned long long)s->record.step,

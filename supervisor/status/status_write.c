@@ -10,6 +10,7 @@
 #include "supervisor/http/http_server.h"
 #include "supervisor/http/tls.h"
 #include "supervisor/settings/config.h"
+#include "supervisor/status/events.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
@@ -131,6 +132,7 @@ put_http(struct json_writer *w, struct stepd *s)
 	json_put_uint(w, "open", c.open);
 	json_put_uint(w, "limit", c.limit);
 	json_put_uint(w, "turned_away", c.turned_away);
+	json_put_uint(w, "event_listeners", events_listeners(s));
 	json_write_object_end(w);
 	json_write_key(w, "requests");
 	json_write_object(w);
