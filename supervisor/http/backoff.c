@@ -10,12 +10,12 @@ struct place {
 	TAILQ_ENTRY(place) age;
 	LIST_ENTRY(place) chain;
 	uint8_t address[16];
-	bool used;
 	unsigned wrong; /* tokens, those forgotten left out */
 	uint64_t since; /* that count is as of then, monotonic milliseconds */
 };
 
 struct backoff {
+	size_t used;		  /* places, from the first on: the others cost no memory yet */
 	TAILQ_HEAD(, place) ages; /* not heard of for longest first */
 	LIST_HEAD(, place) chains[BACKOFF_PLACES];
 	/* Of the chains: nobody can choose addresses that share one. */
@@ -32,10 +32,6 @@ backoff_new(void)
 		return NULL;
 	crypto_shorthash_keygen(b->key);
 	TAILQ_INIT(&b->ages);
-	for (size_t i = 0; i < BACKOFF_PLACES; i++) {
-		LIST_INIT(&b->chains[i]);
-		TAILQ_INSERT_TAIL(&b->ages, &b->places[i], age);
-	}
 	return b;
 }
 
@@ -62,11 +58,15 @@ find(struct backoff *b, const struct in6_addr *address)
 	LIST_FOREACH(p, &b->chains[at], chain)
 	if (memcmp(p->address, key, sizeof(key)) == 0)
 		return p;
-	p = TAILQ_FIRST(&b->ages);
-	if (p->used)
+	if (b->used < BACKOFF_PLACES) {
+		p = &b->places[b->used++];
+	} else {
+		p = TAILQ_FIRST(&b->ages);
+		TAILQ_REMOVE(&b->ages, p, age);
 		LIST_REMOVE(p, chain);
-	p->used = true;
+	}
 	p->wrong = 0;
+	TAILQ_INSERT_TAIL(&b->ages, p, age);
 	memcpy(p->address, key, sizeof(key));
 	LIST_INSERT_HEAD(&b->chains[at], p, chain);
 	return p;
