@@ -7,6 +7,7 @@ import sys
 import tempfile
 
 from daemon import BUILD, check, finish
+from fault_table import fault
 from trainer import Trainer, background
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
@@ -125,6 +126,7 @@ def refused():
         not_finite(t, s, ids)
 
 
+@fault("weights overflow", "datums:evaluate answers 422 with the first datum that is not finite; so does a step")
 def not_finite(t, s, ids):
     """Weights that overflow: an answer that is JSON, the datum by its name; the base model is as ever."""
     base = t.evaluate(s, *ids)[1]["base_loss"]

@@ -14,6 +14,7 @@ import tempfile
 import time
 
 from daemon import BUILD, check, finish
+from fault_table import fault
 from faulty_store import SECRET, Store, certificate
 from trainer import TIMEOUTS, Trainer, background
 
@@ -118,6 +119,7 @@ def nothing_changed(t, s, ids, digest):
     check(after["step"] == before["step"] == 2 and after["verified_step"] == 2, "status", before, after)
 
 
+@fault("an artifact in the store is replaced by an older one", "422 with both digests")
 def older(t, s, ids, first):
     """A later save is verified when it is downloaded, and an older artifact stays what it is."""
     t.train(s, *ids)
@@ -172,6 +174,8 @@ def with_value(data, name, value):
     return pack(header, rest[:at] + struct.pack("<f", value) + rest[at + 4:])
 
 
+@fault("artifacts are changed, cut, hold NaN or other shapes, are hostile files",
+       "422 with what is wrong; one worker judges them all and lives")
 def wrong():
     with Trainer(**settings) as t:
         s, ids = begin(t)
@@ -240,6 +244,7 @@ def wrong():
     others(state, sampling)
 
 
+@fault("artifacts of another model, rank or seed are verified", "422 names the field")
 def others(state, sampling):
     """Artifacts of other sessions."""
     store.objects.update({"/ok/state": state, "/ok/sampling": sampling})
@@ -282,6 +287,7 @@ def bodies():
         check(t.ask("POST", path % "nobody", {})[0] == 422, "fields before session")
 
 
+@fault("an object store fails in every way at artifacts:verify", "502, or 422 where it sends too much")
 def downloads():
     with Trainer(**transfers) as t:
         s = t.opened()
@@ -313,6 +319,8 @@ def connected():
     store.hanging = 0
 
 
+@fault("a worker dies while an artifact is downloaded, or at it twice",
+       "the next worker judges it; or 422, and it is not tried again")
 def worker_dies_meanwhile():
     """While it is downloaded: another worker judges it. At it, twice: refused, and not tried again."""
     with Trainer(**transfers) as t:
@@ -340,6 +348,7 @@ def worker_dies_meanwhile():
         check(verify(t, s, "/ok/second", sha256=sha(b"state 7"))[0] == 200, "another artifact is")
 
 
+@fault("stepd is stopped while an artifact is downloaded to be verified", "503; the stop does not wait")
 def stops():
     """A stop does not wait for a download."""
     t = Trainer(**{**transfers, "STEPD_STALL_TIMEOUT": "60", "STEPD_STOP_TIMEOUT": "50"})
