@@ -13,13 +13,14 @@
 #include "ipc/wire.h"
 #include "supervisor/http/http_server.h"
 #include "supervisor/session/sessions.h"
+#include "supervisor/settings/config.h"
 #include "supervisor/status/event_ring.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
 enum {
 	RECORD_VERSION = 1,
-	STILL_MAX = 2, /* heartbeats without a byte taken, while some wait */
+	STILL_MAX = 2, /* halves of STEPD_BODY_TIMEOUT without a byte taken, while some wait */
 };
 
 static const char start_key[] = "start";
@@ -31,13 +32,13 @@ struct listener {
 	struct http_request *http;
 	uint64_t after; /* the newest id that was written */
 	bool present;	/* the present state is to be written first */
-	uint64_t taken; /* at the last heartbeat */
+	uint64_t taken; /* when last looked at */
 	unsigned still;
 };
 
 struct events {
 	struct stepd *stepd;
-	struct event *look, *heartbeat;
+	struct event *look, *heartbeat, *patience;
 	uint64_t start; /* number of this start */
 	bool kept;	/* the store holds it */
 	bool keeping;
@@ -333,17 +334,30 @@ read_start(struct stepd *s, uint64_t *start)
 	return error;
 }
 
-/* Proxies and peers see that there is life; who takes nothing any more is cut. */
+/* Proxies and peers see that there is life. */
 static void
 on_heartbeat(evutil_socket_t fd, short what, void *arg)
+{
+	struct events *e = arg;
+	struct listener *l;
+
+	(void)fd;
+	(void)what;
+	if (!e->kept && !e->keeping)
+		keep_start(e);
+	LIST_FOREACH(l, &e->listeners, link)
+	http_stream_write(l->http, ":\n\n", 3);
+}
+
+/* Who takes nothing any more is cut, as any client that reads an answer is. */
+static void
+on_patience(evutil_socket_t fd, short what, void *arg)
 {
 	struct events *e = arg;
 	struct listener *l, *next;
 
 	(void)fd;
 	(void)what;
-	if (!e->kept && !e->keeping)
-		keep_start(e);
 	for (l = LIST_FIRST(&e->listeners); l != NULL; l = next) {
 		uint64_t taken = http_stream_taken(l->http);
 
@@ -352,8 +366,6 @@ on_heartbeat(evutil_socket_t fd, short what, void *arg)
 		l->taken = taken;
 		if (l->still >= STILL_MAX)
 			http_stream_cut(l->http);
-		else
-			http_stream_write(l->http, ":\n\n", 3);
 	}
 }
 
@@ -361,6 +373,8 @@ int
 events_start(struct stepd *s)
 {
 	struct timeval interval = {.tv_sec = EVENTS_HEARTBEAT_SECONDS};
+	suseconds_t half = (suseconds_t)(s->config->body_timeout % STILL_MAX) * 1000000 / STILL_MAX;
+	struct timeval patience = {(time_t)s->config->body_timeout / STILL_MAX, half};
 	struct events *e = s->events = calloc(1, sizeof(*e));
 	uint64_t before;
 	int error;
@@ -371,7 +385,9 @@ events_start(struct stepd *s)
 	LIST_INIT(&e->listeners);
 	e->look = event_new(s->base, -1, EV_TIMEOUT, on_look, e);
 	e->heartbeat = event_new(s->base, -1, EV_PERSIST, on_heartbeat, e);
-	if (e->look == NULL || e->heartbeat == NULL || event_add(e->heartbeat, &interval) != 0)
+	e->patience = event_new(s->base, -1, EV_PERSIST, on_patience, e);
+	if (e->look == NULL || e->heartbeat == NULL || e->patience == NULL ||
+	    event_add(e->heartbeat, &interval) != 0 || event_add(e->patience, &patience) != 0)
 		return -ENOMEM;
 	error = read_start(s, &before);
 	if (error != 0)
@@ -410,6 +426,8 @@ events_free(struct stepd *s)
 		event_free(e->look);
 	if (e->heartbeat != NULL)
 		event_free(e->heartbeat);
+	if (e->patience != NULL)
+		event_free(e->patience);
 	free(e);
 	s->events = NULL;
 }

@@ -6,6 +6,7 @@ import socket
 import time
 
 from daemon import BEARER, check, finish, read_answer
+from fault_table import fault
 from trainer import Trainer, background
 
 KEPT = 1024  # events of a session
@@ -226,6 +227,7 @@ def forgotten():
         check(few[0][1] == "gap" and 1 < len(few) < 40, "of a closed session fewer are kept", len(few))
 
 
+@fault("stepd killed or stopped under one who follows events", "its id is good after it: a gap, then what comes")
 def starts():
     """Ids grow over the starts of stepd, also after kill -9; what was told before is a gap."""
     t = Trainer()
@@ -248,6 +250,7 @@ def starts():
         check(beyond.next()[1] == "gap" and beyond.next() == first, "an id that was never given out")
 
 
+@fault("more listeners to events than fit, and listeners that go", "503 for those, requests of others are answered")
 def who_goes():
     with Trainer(STEPD_CONNECTIONS="8") as t:
         s = t.opened()

@@ -12,6 +12,7 @@ import tempfile
 import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish
+from fault_table import NOT_TRIED, fault
 from trainer import Trainer, background
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
@@ -153,6 +154,7 @@ def stop_when_idle(t, tid):
     os.waitpid(tid, WALL)
 
 
+@fault("the store's thread or the event loop stands still", "systemd is given no sign of life")
 def watchdog(name):
     """Signs of life come while the loop turns and the store's thread works; they stop with either."""
     manager = Manager(name)
@@ -176,7 +178,7 @@ def watchdog(name):
             ptrace(PTRACE_SEIZE, tid)
         except OSError as e:
             print("the store's thread cannot be stopped here: %s" % e)
-            return
+            return NOT_TRIED
         stop_when_idle(t, tid)
         step = background(t.train, s)
         message = manager.wait(lambda m: "the store does not answer" in m.get("STATUS", ""))
@@ -189,6 +191,7 @@ def watchdog(name):
         check(manager.wait(lambda m: m.get("WATCHDOG") == "1") is not None, "and there is life again")
         check("the store has not finished a change" in t.logged(), "the log says so")
     manager.sock.close()
+    return None
 
 
 def unit():
