@@ -45,7 +45,8 @@ step(struct http_chunk *c, unsigned char b)
 		if (c->digits == 0)
 			return -1;
 		c->state = b == '\r' ? SIZE_LF : EXTENSION;
-		return b == '\r' || b == ';' || b == ' ' || b == '\t' ? 0 : -1;
+		/* no space: readers differ on whether the size ends there */
+		return b == '\r' || b == ';' ? 0 : -1;
 	case EXTENSION:
 		if (b == '\r')
 			c->state = SIZE_LF;

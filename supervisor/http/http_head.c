@@ -182,6 +182,10 @@ check_framing(struct http_head *h)
 {
 	static const char *const once[] = {
 	    "host", "content-length", "transfer-encoding", "content-type", "expect"};
+	/* RFC 3986, reg-name and port */
+	static const char in_host[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789-._~%!$&'()*+,;=:[]";
+	const char *host = http_head_get(h, "host");
 	const char *encoding = http_head_get(h, "transfer-encoding");
 	const char *length = http_head_get(h, "content-length");
 	const char *expect = http_head_get(h, "expect");
@@ -189,7 +193,8 @@ check_framing(struct http_head *h)
 	for (size_t i = 0; i < sizeof(once) / sizeof(once[0]); i++)
 		if (http_head_count(h, once[i]) > 1)
 			return 400;
-	if (h->minor >= 1 && http_head_get(h, "host") == NULL)
+	if ((h->minor >= 1 && host == NULL) ||
+	    (host != NULL && host[strspn(host, in_host)] != '\0'))
 		return 400;
 	if (length != NULL && (encoding != NULL || !is_digits(length) || !h->has_length))
 		return 400;

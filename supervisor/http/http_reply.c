@@ -105,6 +105,9 @@ put_head(struct http_request *r, unsigned status, const char *type, uint64_t len
 	else if (status != 204 && len != HTTP_ENDLESS)
 		evbuffer_add_printf(out, "Content-Length: %llu\r\n", (unsigned long long)len);
 	evbuffer_add(out, security_headers, sizeof(security_headers) - 1);
+	/* a browser that was here by TLS comes back by TLS only; for an IP address none does so */
+	if (r->server->options.tls != NULL)
+		evbuffer_add_printf(out, "Strict-Transport-Security: max-age=31536000\r\n");
 	if (r->headers != NULL)
 		evbuffer_add(out, r->headers, strlen(r->headers));
 	evbuffer_add_printf(out, "Connection: %s\r\n\r\n", r->conn->close ? "close" : "keep-alive");

@@ -1,4 +1,5 @@
 """Connections: kept, pipelined, slow, many, left; and what a client without the token can cost."""
+import json
 import os
 import signal
 import socket
@@ -70,6 +71,23 @@ def headers(stepd):
     check("date" in answer.headers and "server" not in answer.headers, "Date, no Server", answer)
     answer = stepd.exchange(post("/v1/objects:sign", b"{}", "Connection: close", auth=False))[0][0]
     check(answer.headers.get("www-authenticate") == "Bearer", "WWW-Authenticate", answer)
+    # Every answer has them, whoever gives it: a refused head, a refused body, a route, the object store.
+    urls = json.loads(stepd.call("POST", "/v1/objects:sign", {})[1])
+    put, get = ("/" + urls[name].split("/", 3)[3] for name in ("put_url", "get_url"))
+    check(stepd.call("PUT", put, headers=("Content-Length: 3\r\n\r\nabc",))[0] in (200, 201), "an object")
+    for name, raw in [("400", b"GET\r\n\r\n"), ("413", post("/v1/objects:sign", b"", "Content-Length: 99999999999")),
+                      ("404", post("/nothing", b"", "Connection: close")), ("501", b"BREW / HTTP/1.1\r\n\r\n"),
+                      ("422", post("/v1/objects:sign", b"[", "Connection: close")),
+                      ("401", post("/v1/objects:sign", b"{}", "Connection: close", auth=False)),
+                      ("200", ("GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % get).encode())]:
+        answer = stepd.exchange(raw)[0][0]
+        check(answer.status == int(name), "status", name, answer)
+        for header, value in [("cache-control", "no-store"), ("x-content-type-options", "nosniff"),
+                              ("x-frame-options", "DENY"), ("referrer-policy", "no-referrer"),
+                              ("content-security-policy", "default-src 'none'; frame-ancestors 'none'")]:
+            check(answer.headers.get(header) == value, header + " of a " + name, answer)
+        check(answer.headers.get("strict-transport-security") == ("max-age=31536000" if stepd.tls else None),
+              "HSTS of a %s under TLS, and only there" % name, answer)
 
 
 def pipelining(stepd):

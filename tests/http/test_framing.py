@@ -65,6 +65,30 @@ REFUSED = [
     ("a long target", "GET /" + "a" * 9000 + " HTTP/1.1\r\n" + HOST + "\r\n", 414),
     ("long headers", "GET /healthz HTTP/1.1\r\n" + HOST + "A: " + "b" * 17000 + "\r\n\r\n", 431),
     ("many headers", "GET /healthz HTTP/1.1\r\n" + HOST + "A: b\r\n" * 70 + "\r\n", 431),
+    ("two different codings", SIGN + "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n"
+     "2\r\n{}\r\n0\r\n\r\n", 400),
+    ("a coding behind a tab", SIGN + "Transfer-Encoding:\tchunked, identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
+    ("a coding behind a VT", SIGN + "Transfer-Encoding: \x0bchunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400),
+    ("a coding in quotes", SIGN + "Transfer-Encoding: \"chunked\"\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
+    ("an empty coding", SIGN + "Transfer-Encoding:\r\nContent-Length: 2\r\n\r\n{}", 400),
+    ("an empty coding alone", SIGN + "Transfer-Encoding:\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 501),
+    ("a folded coding", SIGN + "Transfer-Encoding:\r\n chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n", 400),
+    ("a coding with a space before its colon", SIGN + "Transfer-Encoding : chunked\r\n\r\n0\r\n\r\n", 400),
+    ("a coding behind a bare LF", SIGN + "A: b\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("a length behind a bare CR", SIGN + "A: b\rContent-Length: 2\r\n\r\n{}", 400),
+    ("a length with a space before its colon", SIGN + "Content-Length : 2\r\n\r\n{}", 400),
+    ("a length with a NUL", SIGN + "Content-Length: 2\0\r\n\r\n{}", 400),
+    ("a length with a tail", SIGN + "Content-Length: 2;\r\n\r\n{}", 400),
+    ("lengths in two cases", SIGN + "Content-Length: 2\r\nCONTENT-LENGTH: 2\r\n\r\n{}", 400),
+    ("length and chunks of a GET", "GET /healthz HTTP/1.1\r\n" + HOST + "Content-Length: 5\r\n"
+     "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", 400),
+    ("length and chunks in HTTP/1.0", "POST /v1/objects:sign HTTP/1.0\r\n" + AUTH + JSON + "Content-Length: 2\r\n"
+     "Transfer-Encoding: chunked\r\n\r\n{}", 400),
+    ("another host in the target", "GET http://y/healthz HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n", 400),
+    ("a Host that is a list", "GET /healthz HTTP/1.1\r\nHost: x, y\r\n\r\n", 400),
+    ("a space in the Host", "GET /healthz HTTP/1.1\r\nHost: x y\r\n\r\n", 400),
+    ("CONNECT", "CONNECT x:443 HTTP/1.1\r\n" + HOST + "\r\n", 400),
+    ("the preface of HTTP/2", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
     ("a TLS hello", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03", 400),
 ]
 
@@ -86,6 +110,14 @@ BAD_CHUNKS = [
     ("an extension without end", "2;" + "a" * 5000 + "\r\n{}\r\n0\r\n\r\n"),
     ("trailers without end", "2\r\n{}\r\n0\r\n" + "a: b\r\n" * 2000 + "\r\n"),
     ("LF after the last chunk", "2\r\n{}\r\n0\n\n"),
+    ("a space after the size", "2 \r\n{}\r\n0\r\n\r\n"),
+    ("a size with an underscore", "0_2\r\n{}\r\n0\r\n\r\n"),
+    ("a size of many zeros", "0" * 20 + "2\r\n{}\r\n0\r\n\r\n"),
+    ("more data than the size", "1\r\n{}\r\n0\r\n\r\n"),
+    ("a bare CR in an extension", "2;a=\rb\r\n{}\r\n0\r\n\r\n"),
+    ("LF in a trailer", "2\r\n{}\r\n0\r\nA: b\nC: d\r\n\r\n"),
+    ("NUL in a trailer", "2\r\n{}\r\n0\r\nA: \0\r\n\r\n"),
+    ("a bare CR in a trailer", "2\r\n{}\r\n0\r\nA: b\rX\r\n\r\n"),
 ]
 GOOD_CHUNKS = [
     ("one chunk", "2\r\n{}\r\n0\r\n\r\n"),

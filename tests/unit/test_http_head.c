@@ -245,7 +245,7 @@ TEST(chunks)
 	    {"5\r\nhello\r\n0\r\n T: r\r\n\r\n", NULL, 0},
 	    {"ffffffffffffffff\r\n", NULL, 0},
 	    {"-1\r\n", NULL, 0},
-	    {"5 \r\nhello\r\n0\r\n\r\n", "hello", 0},
+	    {"5 \r\nhello\r\n0\r\n\r\n", NULL, 0},
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
