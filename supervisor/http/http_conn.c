@@ -79,6 +79,13 @@ http_conn_free(struct http_conn *c)
 	free(c);
 }
 
+void
+http_conn_put(struct http_conn *c, const void *data, size_t len)
+{
+	if (!c->broken && evbuffer_add(bufferevent_get_output(c->bev), data, len) != 0)
+		c->broken = true;
+}
+
 /* The client sends nothing more, or something broke. */
 static void
 on_event(struct bufferevent *bev, short what, void *arg)
@@ -180,8 +187,11 @@ http_conn_new(struct http_server *s, int fd, const struct sockaddr *peer)
 	TAILQ_INSERT_TAIL(&s->conns, c, link);
 	s->conn_count++;
 	bufferevent_setcb(c->bev, on_ready, on_ready, on_event, c);
-	bufferevent_setwatermark(c->bev, EV_READ, 0, HTTP_INPUT_BYTES);
-	bufferevent_enable(c->bev, EV_READ | EV_WRITE);
+	c->state = HTTP_HEAD;
+	if (bufferevent_enable(c->bev, EV_READ | EV_WRITE) != 0) {
+		http_conn_free(c);
+		return -ENOMEM;
+	}
 	http_conn_state(c, HTTP_HEAD);
 	http_conn_wait(c, s->options.header_seconds);
 	return 0;

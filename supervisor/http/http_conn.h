@@ -92,7 +92,9 @@ struct http_conn {
 	enum http_state state;
 	bool running;		      /* http_conn_run is on the stack */
 	bool eof;		      /* the client sends nothing more */
+	bool full;		      /* nothing more is read until some of it is taken */
 	bool close;		      /* after this answer */
+	bool broken;		      /* no memory for all of an answer: it ends without one */
 	bool trusted;		      /* http_trust */
 	struct http_request *request; /* in BODY and HANDLE */
 	struct http_scan scan;
@@ -127,6 +129,9 @@ struct http_server {
 /* Takes over fd. 0, or -ENOMEM with fd closed. */
 int http_conn_new(struct http_server *s, int fd, const struct sockaddr *peer);
 void http_conn_free(struct http_conn *c);
+/* Bytes of an answer: all of them or, where there is no memory, an answer that is broken; one with
+   a hole in it would be worse than none. */
+void http_conn_put(struct http_conn *c, const void *data, size_t len);
 /* Enters a state, with its deadline. */
 void http_conn_state(struct http_conn *c, enum http_state state);
 /* Sets the deadline anew. */

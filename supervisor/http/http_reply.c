@@ -11,6 +11,8 @@
 #include "ipc/log.h"
 #include "supervisor/http/http_conn.h"
 
+enum { HEAD_LINE_BYTES = 256 }; /* types are constants of ours */
+
 /* What every answer carries: nothing here is for caches, frames, scripts or guessing browsers. */
 static const char security_headers[] =
     "Cache-Control: no-store\r\n"
@@ -18,6 +20,8 @@ static const char security_headers[] =
     "X-Frame-Options: DENY\r\n"
     "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'\r\n"
     "Referrer-Policy: no-referrer\r\n";
+
+static const char only_tls[] = "Strict-Transport-Security: max-age=31536000\r\n";
 
 const char *
 http_status_text(unsigned status)
@@ -69,8 +73,11 @@ http_add_header(struct http_request *r, const char *name, const char *value)
 	if (strpbrk(value, "\r\n") != NULL)
 		return;
 	if (asprintf(&longer, "%s%s: %s\r\n", r->headers != NULL ? r->headers : "", name, value) <
-	    0)
+	    0) {
+		if (r->conn != NULL)
+			r->conn->broken = true;
 		return;
+	}
 	free(r->headers);
 	r->headers = longer;
 }
@@ -89,28 +96,34 @@ milliseconds_since(const struct timespec *begun)
 static void
 put_head(struct http_request *r, unsigned status, const char *type, uint64_t len)
 {
-	struct evbuffer *out = bufferevent_get_output(r->conn->bev);
 	time_t now = time(NULL);
 	struct tm tm;
-	char date[40];
+	char date[40], line[HEAD_LINE_BYTES];
+	int n;
 
 	gmtime_r(&now, &tm);
 	strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	evbuffer_add_printf(
-	    out, "HTTP/1.1 %u %s\r\nDate: %s\r\n", status, http_status_text(status), date);
-	if (type != NULL)
-		evbuffer_add_printf(out, "Content-Type: %s\r\n", type);
+	n = snprintf(line, sizeof(line), "HTTP/1.1 %u %s\r\nDate: %s\r\n", status,
+	    http_status_text(status), date);
+	http_conn_put(r->conn, line, (size_t)n);
+	n = type != NULL ? snprintf(line, sizeof(line), "Content-Type: %s\r\n", type) : 0;
+	http_conn_put(r->conn, line, (size_t)n);
+	n = 0;
 	if (len == HTTP_ENDLESS && r->head.minor > 0)
-		evbuffer_add_printf(out, "Transfer-Encoding: chunked\r\n");
+		n = snprintf(line, sizeof(line), "Transfer-Encoding: chunked\r\n");
 	else if (status != 204 && len != HTTP_ENDLESS)
-		evbuffer_add_printf(out, "Content-Length: %llu\r\n", (unsigned long long)len);
-	evbuffer_add(out, security_headers, sizeof(security_headers) - 1);
+		n = snprintf(
+		    line, sizeof(line), "Content-Length: %llu\r\n", (unsigned long long)len);
+	http_conn_put(r->conn, line, (size_t)n);
+	http_conn_put(r->conn, security_headers, sizeof(security_headers) - 1);
 	/* a browser that was here by TLS comes back by TLS only; for an IP address none does so */
 	if (r->server->options.tls != NULL)
-		evbuffer_add_printf(out, "Strict-Transport-Security: max-age=31536000\r\n");
+		http_conn_put(r->conn, only_tls, sizeof(only_tls) - 1);
 	if (r->headers != NULL)
-		evbuffer_add(out, r->headers, strlen(r->headers));
-	evbuffer_add_printf(out, "Connection: %s\r\n\r\n", r->conn->close ? "close" : "keep-alive");
+		http_conn_put(r->conn, r->headers, strlen(r->headers));
+	n = snprintf(
+	    line, sizeof(line), "Connection: %s\r\n\r\n", r->conn->close ? "close" : "keep-alive");
+	http_conn_put(r->conn, line, (size_t)n);
 }
 
 /* Everything but the body's bytes. Returns true if those are wanted; the request is freed after. */
@@ -163,7 +176,7 @@ reply(struct http_request *r, unsigned status, const char *type, const char *bod
 		return;
 	}
 	if (http_reply_begin(r, status, type, len) && len > 0)
-		evbuffer_add(bufferevent_get_output(r->conn->bev), body, len);
+		http_conn_put(r->conn, body, len);
 	http_reply_finish(r);
 }
 

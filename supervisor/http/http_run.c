@@ -87,10 +87,14 @@ run_head(struct http_conn *c)
 	int found;
 
 	/* an empty line before a request is an old client's habit */
-	while (c->scan.seen == 0 && len >= 2 && p[0] == '\r' && p[1] == '\n') {
+	while (c->scan.seen == 0 && len >= 2 && p != NULL && p[0] == '\r' && p[1] == '\n') {
 		evbuffer_drain(in, 2);
 		len -= 2;
 		p = evbuffer_pullup(in, -1);
+	}
+	if (len > 0 && p == NULL) { /* it lies in pieces, and there is no memory to join them */
+		http_conn_free(c);
+		return RUN_GONE;
 	}
 	if (len == 0 || (len == 1 && p[0] == '\r'))
 		return RUN_WAIT;
@@ -151,6 +155,10 @@ run_body(struct http_conn *c)
 
 		if (len == 0)
 			return RUN_WAIT;
+		if (p == NULL) {
+			http_conn_free(c);
+			return RUN_GONE;
+		}
 		if (h->chunked) {
 			int n = http_chunk_next(&c->chunk, p, len, &used, &piece, &piece_len);
 
@@ -193,6 +201,10 @@ run_reply(struct http_conn *c)
 {
 	struct evbuffer *out = bufferevent_get_output(c->bev);
 
+	if (c->broken) {
+		http_conn_free(c);
+		return RUN_GONE;
+	}
 	if (evbuffer_get_length(out) > 0)
 		return RUN_WAIT;
 	if (c->source_left > 0) {
@@ -246,6 +258,20 @@ run_discard(struct http_conn *c)
 	return RUN_ON;
 }
 
+/* What is read ahead is bounded: a watermark of libevent's does the same, but ends the process
+   where there is no memory for it. false: there is none to go on. */
+static bool
+bound_input(struct http_conn *c)
+{
+	bool full = evbuffer_get_length(bufferevent_get_input(c->bev)) >= HTTP_INPUT_BYTES;
+
+	if (full == c->full)
+		return true;
+	c->full = full;
+	return (full ? bufferevent_disable(c->bev, EV_READ)
+		     : bufferevent_enable(c->bev, EV_READ)) == 0;
+}
+
 /* Every step leaves a state in which the next one can be taken, until bytes are missing. */
 void
 http_conn_run(struct http_conn *c)
@@ -284,6 +310,10 @@ http_conn_run(struct http_conn *c)
 	if (next == RUN_GONE)
 		return;
 	c->running = false;
+	if (!bound_input(c)) {
+		http_conn_free(c);
+		return;
+	}
 	/* nothing more will come to complete what is there */
 	if (c->eof && c->state != HTTP_REPLY && c->state != HTTP_HANDLE)
 		http_conn_free(c);

@@ -35,16 +35,16 @@ http_stream_write(struct http_request *r, const void *data, size_t len)
 		return -ENOBUFS;
 	if (len == 0) /* a chunk of nothing is the last one */
 		return 0;
-	if (r->head.minor > 0)
-		evbuffer_add_printf(output(r), "%zx\r\n", len);
-	if (evbuffer_add(output(r), data, len) != 0) {
-		r->conn->close = true;
-		return -ENOMEM;
+	if (r->head.minor > 0) {
+		char size[32];
+
+		http_conn_put(r->conn, size, (size_t)snprintf(size, sizeof(size), "%zx\r\n", len));
 	}
+	http_conn_put(r->conn, data, len);
 	if (r->head.minor > 0)
-		evbuffer_add(output(r), "\r\n", 2);
+		http_conn_put(r->conn, "\r\n", 2);
 	r->streamed += len;
-	return 0;
+	return r->conn->broken ? -ENOMEM : 0;
 }
 
 uint64_t
@@ -66,7 +66,7 @@ http_stream_end(struct http_request *r)
 {
 	r->room = NULL;
 	if (r->conn != NULL && r->head.minor > 0)
-		evbuffer_add(output(r), "0\r\n\r\n", 5);
+		http_conn_put(r->conn, "0\r\n\r\n", 5);
 	http_reply_finish(r);
 }
 

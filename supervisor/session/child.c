@@ -30,15 +30,15 @@ struct child {
 	char last_class[CLASS_MAX], words[WORDS_MAX];
 };
 
-static void
+/* 0, or -ENOMEM: there is none. */
+static int
 set_deadline(struct child *c, unsigned seconds)
 {
 	struct timeval tv = {(time_t)seconds, 0};
 
 	if (seconds == 0)
-		evtimer_del(c->deadline);
-	else
-		evtimer_add(c->deadline, &tv);
+		return evtimer_del(c->deadline);
+	return evtimer_add(c->deadline, &tv) != 0 ? -ENOMEM : 0;
 }
 
 /* The whole process group: what a worker may have started goes with it. */
@@ -56,7 +56,17 @@ terminate(struct child *c)
 		return;
 	c->ending = c->termed = true;
 	send_signal(c, SIGTERM);
-	set_deadline(c, c->end_seconds);
+	if (set_deadline(c, c->end_seconds) != 0)
+		send_signal(c, SIGKILL);
+}
+
+/* It is about to exit; if not, the deadline ends it. */
+static void
+end_by_itself(struct child *c)
+{
+	c->ending = true;
+	if (set_deadline(c, c->end_seconds) != 0)
+		terminate(c);
 }
 
 static void
@@ -169,9 +179,7 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 		log_warning("worker %d: a message that does not decode, ending it", (int)c->pid);
 		terminate(c);
 	} else if (!c->ending) {
-		/* It is about to exit by itself; if not, the deadline ends it. */
-		c->ending = true;
-		set_deadline(c, c->end_seconds);
+		end_by_itself(c);
 	}
 }
 
@@ -276,7 +284,9 @@ child_start(struct child **out, struct event_base *base, const struct child_opti
 		error = -ENOMEM;
 		goto fail;
 	}
-	set_deadline(c, options->ready_seconds);
+	error = set_deadline(c, options->ready_seconds);
+	if (error != 0)
+		goto fail;
 	*out = c;
 	return 0;
 fail:
@@ -301,12 +311,13 @@ child_send(
 	if (c->busy)
 		return -EBUSY;
 	error = channel_send(&c->channel, type, c->request + 1, body, len, fd);
+	if (error == -EPIPE)
+		end_by_itself(c);
 	if (error != 0)
 		return error;
 	c->request++;
 	c->busy = true;
-	set_deadline(c, seconds);
-	return 0;
+	return set_deadline(c, seconds);
 }
 
 void
@@ -320,8 +331,7 @@ child_end(struct child *c)
 		terminate(c);
 		return;
 	}
-	c->ending = true;
-	set_deadline(c, c->end_seconds);
+	end_by_itself(c);
 }
 
 void

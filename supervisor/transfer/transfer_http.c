@@ -127,34 +127,40 @@ read_host(struct transfer_http *h, const char *url)
 	return error;
 }
 
-static void
+/* Those that libcurl copies need memory: one that does not hold is a rule that does not. */
+#define SET(easy, option, value) bad |= curl_easy_setopt(easy, option, value) != CURLE_OK
+
+static int
 set_rules(CURL *easy, const struct transfer_limits *limits)
 {
+	bool bad = false;
+
 #if LIBCURL_VERSION_NUM >= 0x075500
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "https");
+	SET(easy, CURLOPT_PROTOCOLS_STR, "https");
 #else
-	curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTPS);
+	SET(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTPS);
 #endif
-	curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
-	curl_easy_setopt(easy, CURLOPT_PROXY, "");
-	curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
-	curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
-	curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-	curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
-	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
-	curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+	SET(easy, CURLOPT_FOLLOWLOCATION, 0L);
+	SET(easy, CURLOPT_PROXY, "");
+	SET(easy, CURLOPT_NOPROXY, "*");
+	SET(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+	SET(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+	SET(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+	SET(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+	SET(easy, CURLOPT_SSL_VERIFYHOST, 2L);
 	if (limits->ca_file != NULL)
-		curl_easy_setopt(easy, CURLOPT_CAINFO, limits->ca_file);
+		SET(easy, CURLOPT_CAINFO, limits->ca_file);
 	/* A kept connection would pass the address rules only once. */
-	curl_easy_setopt(easy, CURLOPT_FRESH_CONNECT, 1L);
-	curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
-	curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, limits->connect_seconds);
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
-	curl_easy_setopt(easy, CURLOPT_LOW_SPEED_TIME, limits->stall_seconds);
-	curl_easy_setopt(easy, CURLOPT_TIMEOUT, limits->total_seconds);
-	curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)BUFFER);
-	curl_easy_setopt(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER);
+	SET(easy, CURLOPT_FRESH_CONNECT, 1L);
+	SET(easy, CURLOPT_FORBID_REUSE, 1L);
+	SET(easy, CURLOPT_NOSIGNAL, 1L);
+	SET(easy, CURLOPT_CONNECTTIMEOUT, limits->connect_seconds);
+	SET(easy, CURLOPT_LOW_SPEED_LIMIT, 1L);
+	SET(easy, CURLOPT_LOW_SPEED_TIME, limits->stall_seconds);
+	SET(easy, CURLOPT_TIMEOUT, limits->total_seconds);
+	SET(easy, CURLOPT_BUFFERSIZE, (long)BUFFER);
+	SET(easy, CURLOPT_UPLOAD_BUFFERSIZE, (long)BUFFER);
+	return bad ? -ENOMEM : 0;
 }
 
 /* What a PUT sends. 0 or -ENOMEM. */
@@ -166,6 +172,8 @@ set_upload(struct transfer_http *h)
 	    "Expect:", /* not every store knows 100-continue */
 	};
 
+	bool bad = false;
+
 	for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++) {
 		struct curl_slist *list = curl_slist_append(h->headers, lines[i]);
 
@@ -173,14 +181,14 @@ set_upload(struct transfer_http *h)
 			return -ENOMEM;
 		h->headers = list;
 	}
-	curl_easy_setopt(h->easy, CURLOPT_HTTPHEADER, h->headers);
-	curl_easy_setopt(h->easy, CURLOPT_UPLOAD, 1L);
-	curl_easy_setopt(h->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)h->limit);
-	curl_easy_setopt(h->easy, CURLOPT_READFUNCTION, send_part);
-	curl_easy_setopt(h->easy, CURLOPT_READDATA, h);
-	curl_easy_setopt(h->easy, CURLOPT_SEEKFUNCTION, rewind_part);
-	curl_easy_setopt(h->easy, CURLOPT_SEEKDATA, h);
-	return 0;
+	SET(h->easy, CURLOPT_HTTPHEADER, h->headers);
+	SET(h->easy, CURLOPT_UPLOAD, 1L);
+	SET(h->easy, CURLOPT_INFILESIZE_LARGE, (curl_off_t)h->limit);
+	SET(h->easy, CURLOPT_READFUNCTION, send_part);
+	SET(h->easy, CURLOPT_READDATA, h);
+	SET(h->easy, CURLOPT_SEEKFUNCTION, rewind_part);
+	SET(h->easy, CURLOPT_SEEKDATA, h);
+	return bad ? -ENOMEM : 0;
 }
 
 int
@@ -188,6 +196,7 @@ transfer_http_init(struct transfer_http *h, enum transfer_direction direction, c
     int fd, uint64_t limit, const struct egress *egress, const struct transfer_limits *limits,
     void *priv)
 {
+	bool bad;
 	int error;
 
 	*h = (struct transfer_http){.direction = direction, .fd = fd, .limit = limit};
@@ -199,20 +208,19 @@ transfer_http_init(struct transfer_http *h, enum transfer_direction direction, c
 	h->easy = curl_easy_init();
 	if (h->easy == NULL || curl_easy_setopt(h->easy, CURLOPT_URL, url) != CURLE_OK)
 		return -ENOMEM;
-	set_rules(h->easy, limits);
-	curl_easy_setopt(h->easy, CURLOPT_PRIVATE, priv);
-	curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
-	curl_easy_setopt(h->easy, CURLOPT_OPENSOCKETDATA, h);
-	curl_easy_setopt(h->easy, CURLOPT_WRITEFUNCTION, take_part);
-	curl_easy_setopt(h->easy, CURLOPT_WRITEDATA, h);
-	curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, take_header);
-	curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
-	curl_easy_setopt(h->easy, CURLOPT_HEADERFUNCTION, take_header);
-	curl_easy_setopt(h->easy, CURLOPT_HEADERDATA, h);
-	if (direction == TRANSFER_PUT)
-		return set_upload(h);
-	curl_easy_setopt(h->easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)limit);
-	return 0;
+	bad = set_rules(h->easy, limits) != 0;
+	SET(h->easy, CURLOPT_PRIVATE, priv);
+	SET(h->easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+	SET(h->easy, CURLOPT_OPENSOCKETDATA, h);
+	SET(h->easy, CURLOPT_WRITEFUNCTION, take_part);
+	SET(h->easy, CURLOPT_WRITEDATA, h);
+	SET(h->easy, CURLOPT_HEADERFUNCTION, take_header);
+	SET(h->easy, CURLOPT_HEADERDATA, h);
+	if (direction == TRANSFER_GET)
+		SET(h->easy, CURLOPT_MAXFILESIZE_LARGE, (curl_off_t)limit);
+	if (bad)
+		return -ENOMEM;
+	return direction == TRANSFER_PUT ? set_upload(h) : 0;
 }
 
 void

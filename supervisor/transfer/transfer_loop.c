@@ -4,21 +4,26 @@
 #include <event2/event.h>
 
 static void
+end(struct transfer_loop *t, CURL *easy, CURLcode code)
+{
+	void *priv = NULL;
+
+	curl_easy_getinfo(easy, CURLINFO_PRIVATE, &priv);
+	transfer_loop_remove(t, easy);
+	t->done(priv, code);
+}
+
+static void
 collect(struct transfer_loop *t)
 {
 	CURLMsg *msg;
 	int left;
 
+	while (t->lost_count > 0)
+		end(t, t->lost[t->lost_count - 1], CURLE_OUT_OF_MEMORY);
 	while ((msg = curl_multi_info_read(t->multi, &left)) != NULL) {
-		CURL *easy = msg->easy_handle;
-		CURLcode code = msg->data.result;
-		void *priv = NULL;
-
-		if (msg->msg != CURLMSG_DONE)
-			continue;
-		curl_easy_getinfo(easy, CURLINFO_PRIVATE, &priv);
-		curl_multi_remove_handle(t->multi, easy);
-		t->done(priv, code);
+		if (msg->msg == CURLMSG_DONE)
+			end(t, msg->easy_handle, msg->data.result);
 	}
 }
 
@@ -46,6 +51,18 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	collect(t);
 }
 
+/* Its transfer cannot go on. libcurl must not be told: it would give up all of them, for good. */
+static void
+lose(struct transfer_loop *t, CURL *easy)
+{
+	for (size_t i = 0; i < t->lost_count; i++) {
+		if (t->lost[i] == easy)
+			return;
+	}
+	if (t->lost_count < TRANSFERS_LOST)
+		t->lost[t->lost_count++] = easy;
+}
+
 /* libcurl says which events of a socket it waits for. */
 static int
 watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg)
@@ -55,19 +72,18 @@ watch_socket(CURL *easy, curl_socket_t fd, int what, void *arg, void *socket_arg
 	short events = (short)(EV_PERSIST | (what & CURL_POLL_IN ? EV_READ : 0) |
 			       (what & CURL_POLL_OUT ? EV_WRITE : 0));
 
-	(void)easy;
 	if (event != NULL)
 		event_free(event);
 	curl_multi_assign(t->multi, fd, NULL);
 	if (what == CURL_POLL_REMOVE)
 		return 0;
 	event = event_new(t->base, fd, events, on_socket, t);
-	if (event == NULL || event_add(event, NULL) != 0) {
+	if (event == NULL || event_add(event, NULL) != 0 ||
+	    curl_multi_assign(t->multi, fd, event) != CURLM_OK) {
 		if (event != NULL)
 			event_free(event);
-		return -1;
+		lose(t, easy);
 	}
-	curl_multi_assign(t->multi, fd, event);
 	return 0;
 }
 
@@ -91,8 +107,9 @@ transfer_loop_init(
 {
 	*t = (struct transfer_loop){.base = base, .done = done};
 	t->timer = evtimer_new(base, on_timer, t);
+	t->tick = event_new(base, -1, EV_PERSIST, on_timer, t);
 	t->multi = curl_multi_init();
-	if (t->timer == NULL || t->multi == NULL)
+	if (t->timer == NULL || t->tick == NULL || t->multi == NULL)
 		return -ENOMEM;
 	curl_multi_setopt(t->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
 	curl_multi_setopt(t->multi, CURLMOPT_SOCKETDATA, t);
@@ -108,18 +125,36 @@ transfer_loop_fini(struct transfer_loop *t)
 		curl_multi_cleanup(t->multi);
 	if (t->timer != NULL)
 		event_free(t->timer);
+	if (t->tick != NULL)
+		event_free(t->tick);
 	t->multi = NULL;
-	t->timer = NULL;
+	t->timer = t->tick = NULL;
 }
 
 int
 transfer_loop_add(struct transfer_loop *t, CURL *easy)
 {
-	return curl_multi_add_handle(t->multi, easy) == CURLM_OK ? 0 : -EIO;
+	static const struct timeval second = {1, 0};
+
+	if (t->running == 0 && event_add(t->tick, &second) != 0)
+		return -ENOMEM;
+	if (curl_multi_add_handle(t->multi, easy) != CURLM_OK) {
+		if (t->running == 0)
+			event_del(t->tick);
+		return -EIO;
+	}
+	t->running++;
+	return 0;
 }
 
 void
 transfer_loop_remove(struct transfer_loop *t, CURL *easy)
 {
 	curl_multi_remove_handle(t->multi, easy);
+	for (size_t i = 0; i < t->lost_count; i++) {
+		if (t->lost[i] == easy)
+			t->lost[i] = t->lost[--t->lost_count];
+	}
+	if (--t->running == 0)
+		event_del(t->tick);
 }
