@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <sodium.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "supervisor/api/operations.h"
+#include "supervisor/http/auth.h"
 #include "supervisor/session/session.h"
 
 const char api_key_taken[] = "the Idempotency-Key was used for another request";
@@ -23,6 +25,29 @@ api_key(struct http_request *r, const char **key)
 		return 0;
 	http_reply_detail(r, 422, "Idempotency-Key must be one of 1 to 255 characters");
 	return -1;
+}
+
+int
+api_own_key(struct stepd *s, struct http_request *r, char key[API_OWN_KEY_SIZE])
+{
+	uint8_t digest[KEPT_DIGEST];
+	crypto_generichash_state state;
+	const char *given, *name;
+
+	if (api_key(r, &given) != 0)
+		return -1;
+	snprintf(key, API_OWN_KEY_SIZE, "%s", given == NULL ? "" : given);
+	/* That of an operation is its client's own already. */
+	if (given == NULL || operation_of(r) != NULL)
+		return 0;
+	name = auth_name(r, s->tokens);
+	crypto_generichash_init(&state, NULL, 0, sizeof(digest));
+	if (name != NULL)
+		crypto_generichash_update(&state, (const uint8_t *)name, strlen(name) + 1);
+	crypto_generichash_update(&state, (const uint8_t *)given, strlen(given));
+	crypto_generichash_final(&state, digest, sizeof(digest));
+	sodium_bin2hex(key, API_OWN_KEY_SIZE, digest, sizeof(digest));
+	return 0;
 }
 
 int

@@ -102,11 +102,11 @@ remove_once(struct stepd *s, struct http_request *r, const char *key)
 void
 api_object_delete(struct stepd *s, struct http_request *r)
 {
-	const char *key;
+	char key[API_OWN_KEY_SIZE];
 
-	if (api_key(r, &key) != 0)
+	if (api_own_key(s, r, key) != 0)
 		return;
-	if (key != NULL)
+	if (key[0] != '\0')
 		remove_once(s, r, key);
 	else
 		reply(r, objects_remove(s, http_param(r)));

@@ -99,6 +99,23 @@ begin_session(struct stepd *s, struct session_request *request, const struct req
 	session_open(session, request);
 }
 
+/* 0, or -1 after a reply. */
+static int
+take_own_key(struct stepd *s, struct http_request *r, struct session_request *request)
+{
+	char key[API_OWN_KEY_SIZE];
+
+	if (api_own_key(s, r, key) != 0)
+		return -1;
+	if (key[0] == '\0')
+		return 0;
+	request->key = strdup(key);
+	if (request->key != NULL && api_digest(r, request->digest) == 0)
+		return 0;
+	http_reply_detail(r, 503, "stepd has no memory left for a session");
+	return -1;
+}
+
 /* The request is valid: the session that its key has opened, or a new one. */
 static void
 open_session(struct stepd *s, struct http_request *r, const struct request_open *open)
@@ -109,7 +126,7 @@ open_session(struct stepd *s, struct http_request *r, const struct request_open 
 		http_reply_detail(r, 503, "stepd has no memory left for a session");
 		return;
 	}
-	if (api_key_take(r, request) != 0) {
+	if (take_own_key(s, r, request) != 0) {
 		session_request_free(request);
 		return;
 	}

@@ -28,7 +28,7 @@ struct signing {
 	struct http_request *http;
 	struct object_ref ref;
 	int64_t at, expires;
-	char key[IDEMPOTENCY_KEY_MAX + 1];
+	char key[API_OWN_KEY_SIZE];
 	uint8_t digest[KEPT_DIGEST];
 };
 
@@ -188,15 +188,15 @@ static void
 sign_object(struct stepd *s, struct http_request *r, const struct request_sign *sign)
 {
 	struct object_ref ref = {.limit = sign->max_bytes};
-	const char *key;
+	char key[API_OWN_KEY_SIZE];
 
-	if (api_key(r, &key) != 0)
+	if (api_own_key(s, r, key) != 0)
 		return;
 	if (ref.limit > s->config->object_limit)
 		ref.limit = s->config->object_limit;
 	if (*sign->object != '\0')
 		memcpy(ref.id, sign->object, sizeof(ref.id));
-	if (key != NULL) {
+	if (key[0] != '\0') {
 		sign_once(s, r, sign, key, &ref);
 		return;
 	}

@@ -37,12 +37,9 @@ read_body(const struct http_answer *answer)
 static void
 bound_memory(struct operations *all)
 {
-	struct operation *o;
+	struct operation *o = TAILQ_FIRST(&all->list);
 
-	TAILQ_FOREACH(o, &all->list, link)
-	{
-		if (all->memory <= OPERATIONS_MEMORY)
-			return;
+	for (; o != NULL && all->memory > OPERATIONS_MEMORY; o = TAILQ_NEXT(o, link)) {
 		if (o->in_memory && o->done)
 			operation_drop_body(o);
 	}

@@ -36,9 +36,8 @@ fill_answer(struct operation *o, const struct operation_record *record)
 }
 
 static int
-fill(struct operation *o, const struct operation_record *record, const char *id)
+fill(struct operation *o, const struct operation_record *record)
 {
-	memcpy(o->id, id, sizeof(o->id));
 	snprintf(o->session_id, sizeof(o->session_id), "%s", record->session_id);
 	snprintf(o->call, sizeof(o->call), "%s", record->call);
 	memcpy(o->digest, record->digest, sizeof(o->digest));
@@ -76,11 +75,11 @@ read_one(void *ctx, const void *key, size_t key_len, const void *data, size_t le
 		return 0;
 	}
 	memcpy(id, key, key_len);
-	o = operation_new(reading->stepd, record.key);
+	o = operation_new(reading->stepd, id, record.key);
 	if (o == NULL)
 		return reading->count < OPERATIONS_MAX ? -ENOMEM : 0;
 	reading->read[reading->count++] = o;
-	return fill(o, &record, id);
+	return fill(o, &record);
 }
 
 static int

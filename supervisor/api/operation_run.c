@@ -16,11 +16,10 @@
 static const char no_memory[] = "stepd has no memory left for the request";
 
 /* RFC 7240: a list of tokens, each with a value and parameters perhaps. */
-bool
-operation_wanted(const struct http_request *r)
+static bool
+prefers(const char *at)
 {
 	static const char token[] = "respond-async";
-	const char *at = http_header(r, "prefer");
 
 	while (at != NULL) {
 		at += strspn(at, " \t,");
@@ -28,6 +27,18 @@ operation_wanted(const struct http_request *r)
 		    strchr(" \t,;", at[sizeof(token) - 1]) != NULL)
 			return true;
 		at = strchr(at, ',');
+	}
+	return false;
+}
+
+bool
+operation_wanted(const struct http_request *r)
+{
+	const char *value;
+
+	for (size_t i = 0; (value = http_header_at(r, "prefer", i)) != NULL; i++) {
+		if (prefers(value))
+			return true;
 	}
 	return false;
 }
@@ -58,81 +69,6 @@ operation_describe(const struct session_request *request)
 		o->ids_len = ids.len;
 	}
 	blob_unmap(&ids);
-}
-
-static void
-waiter_free(struct operation_waiter *w)
-{
-	LIST_REMOVE(w, link);
-	if (w->timer != NULL)
-		event_free(w->timer);
-	free(w);
-}
-
-/* The reply to somebody who waits, who is gone after it. */
-static void
-waiter_reply(struct operation_waiter *w)
-{
-	struct operation *o = w->operation;
-	struct http_request *r = w->http;
-	bool accepts = w->timer == NULL;
-
-	waiter_free(w);
-	http_on_gone(r, NULL);
-	if (o->done && !(accepts && o->accepted)) {
-		operation_reply_answer(o, r);
-		return;
-	}
-	if (accepts)
-		http_add_header(r, "Preference-Applied", "respond-async");
-	operation_reply_accepted(o, r);
-}
-
-static void
-on_waiter_timer(evutil_socket_t fd, short what, void *arg)
-{
-	(void)fd;
-	(void)what;
-	waiter_reply(arg);
-}
-
-static void
-on_waiter_gone(struct http_request *r, void *data)
-{
-	(void)r;
-	waiter_reply(data);
-}
-
-void
-operation_wait(struct operation *o, struct http_request *r, double seconds)
-{
-	struct timeval tv = {(time_t)seconds, (suseconds_t)((seconds - (time_t)seconds) * 1e6)};
-	struct operation_waiter *w = calloc(1, sizeof(*w));
-
-	if (w == NULL) {
-		http_reply_detail(r, 503, no_memory);
-		return;
-	}
-	*w = (struct operation_waiter){.operation = o, .http = r};
-	LIST_INSERT_HEAD(&o->waiters, w, link);
-	if (seconds < 0)
-		return;
-	w->timer = evtimer_new(o->stepd->base, on_waiter_timer, w);
-	if (w->timer == NULL || evtimer_add(w->timer, &tv) != 0) {
-		waiter_reply(w);
-		return;
-	}
-	http_set_data(r, w);
-	http_on_gone(r, on_waiter_gone);
-}
-
-void
-operation_wake(struct operation *o)
-{
-	struct operation_waiter *w;
-
-	while ((w = LIST_FIRST(&o->waiters)) != NULL)
-		waiter_reply(w);
 }
 
 /* Whatever the store says: the answer is what happened. */
@@ -210,14 +146,8 @@ on_accepted(void *ctx, int error)
 
 	o->accepted = error == 0;
 	o->refused = error != 0;
-	if (o->accepted) {
-		for (struct operation_waiter *w = LIST_FIRST(&o->waiters), *next; w != NULL;
-		     w = next) {
-			next = LIST_NEXT(w, link);
-			if (w->timer == NULL)
-				waiter_reply(w);
-		}
-	}
+	if (o->accepted)
+		operation_tell_accepted(o);
 }
 
 /* The same key again: the same operation, or a fault of the client's. true after a reply. */
@@ -278,15 +208,28 @@ run(struct operation *o, struct http_request *r,
 	o->ids_len = 0;
 }
 
+/* The session's key, or the client's own; NULL without one. 0, or -1 after a reply. */
+static int
+find_key(struct stepd *s, struct http_request *r, char own[API_OWN_KEY_SIZE], const char **key)
+{
+	if (http_param(r)[0] != '\0')
+		return api_key(r, key);
+	if (api_own_key(s, r, own) != 0)
+		return -1;
+	*key = own[0] == '\0' ? NULL : own;
+	return 0;
+}
+
 void
 operation_run(struct stepd *s, struct http_request *r, const char *call, bool text,
     void (*handle)(struct stepd *s, struct http_request *r))
 {
+	char own[API_OWN_KEY_SIZE];
 	uint8_t digest[KEPT_DIGEST];
 	struct operation *o;
 	const char *key;
 
-	if (api_key(r, &key) != 0)
+	if (find_key(s, r, own, &key) != 0)
 		return;
 	if (api_digest(r, digest) != 0) {
 		http_reply_detail(r, 503, no_memory);
@@ -294,7 +237,7 @@ operation_run(struct stepd *s, struct http_request *r, const char *call, bool te
 	}
 	if (key != NULL && answer_again(s, r, call, key, digest))
 		return;
-	o = operation_new(s, key);
+	o = operation_new(s, NULL, key);
 	if (o == NULL) {
 		http_add_header(r, "Retry-After", "10");
 		http_reply_detail(r, 503, "too many operations are under way");

@@ -17,28 +17,63 @@ enum { SWEEP_SECONDS = 600 };
 /* A byte that no header can hold: a client cannot name such a key. */
 static const char own_key_mark = '\1';
 
-struct operation *
-operation_new(struct stepd *s, const char *key)
+static void
+forget_oldest(struct operations *all)
 {
-	struct operations *all = s->operations;
-	struct operation *o, *at;
-	uint8_t id[16];
+	struct operation *o = TAILQ_FIRST(&all->list);
 
-	TAILQ_FOREACH(at, &all->list, link)
-	if (all->count >= OPERATIONS_MAX && at->done) {
-		operation_forget(at);
-		break;
+	while (o != NULL && !o->done)
+		o = TAILQ_NEXT(o, link);
+	if (o != NULL)
+		operation_forget(o);
+}
+
+/* Kept as long as the answer to a key. */
+static bool
+is_over(const struct operation *o)
+{
+	return o->done && (int64_t)time(NULL) - o->at > (int64_t)o->stepd->config->key_lifetime;
+}
+
+static struct operation_bucket *
+bucket(struct operation_bucket *buckets, const char *text)
+{
+	uint32_t hash = 2166136261u;
+
+	for (; *text != '\0'; text++)
+		hash = (hash ^ (uint8_t)*text) * 16777619u;
+	return &buckets[hash % OPERATION_BUCKETS];
+}
+
+/* An id, and a key that no client can name where none came. 0 or -ENOMEM. */
+static int
+name_operation(struct operation *o, const char *id, const char *key)
+{
+	uint8_t random[16];
+
+	if (id != NULL) {
+		snprintf(o->id, sizeof(o->id), "%s", id);
+	} else {
+		randombytes_buf(random, sizeof(random));
+		sodium_bin2hex(o->id, sizeof(o->id), random, sizeof(random));
 	}
-	o = all->count < OPERATIONS_MAX ? calloc(1, sizeof(*o)) : NULL;
-	if (o == NULL)
-		return NULL;
-	randombytes_buf(id, sizeof(id));
-	sodium_bin2hex(o->id, sizeof(o->id), id, sizeof(id));
 	if (key != NULL)
 		o->key = strdup(key);
 	else if (asprintf(&o->key, "%c%s", own_key_mark, o->id) < 0)
 		o->key = NULL;
-	if (o->key == NULL) {
+	return o->key == NULL ? -ENOMEM : 0;
+}
+
+struct operation *
+operation_new(struct stepd *s, const char *id, const char *key)
+{
+	struct operations *all = s->operations;
+	struct operation *o;
+
+	if (all->count >= OPERATIONS_MAX)
+		forget_oldest(all);
+	o = all->count < OPERATIONS_MAX ? calloc(1, sizeof(*o)) : NULL;
+	if (o == NULL || name_operation(o, id, key) != 0) {
 		free(o);
 		return NULL;
 	}
@@ -48,6 +83,8 @@ operation_new(struct stepd *s, const char *key)
 	o->number = all->next_number++;
 	LIST_INIT(&o->waiters);
 	TAILQ_INSERT_TAIL(&all->list, o, link);
+	LIST_INSERT_HEAD(bucket(all->by_id, o->id), o, with_id);
+	LIST_INSERT_HEAD(bucket(all->by_key, o->key), o, with_key);
 	all->count++;
 	return o;
 }
@@ -58,6 +95,8 @@ operation_free(struct operation *o)
 	struct operations *all = o->stepd->operations;
 
 	TAILQ_REMOVE(&all->list, o, link);
+	LIST_REMOVE(o, with_id);
+	LIST_REMOVE(o, with_key);
 	all->count--;
 	operation_drop_body(o);
 	http_abandon(o->http);
@@ -81,10 +120,10 @@ operations_find(struct stepd *s, const char *id)
 {
 	struct operation *o;
 
-	TAILQ_FOREACH_REVERSE(o, &s->operations->list, operation_list, link)
-	if (strcmp(o->id, id) == 0)
-		return o;
-	return NULL;
+	o = LIST_FIRST(bucket(s->operations->by_id, id));
+	while (o != NULL && strcmp(o->id, id) != 0)
+		o = LIST_NEXT(o, with_id);
+	return o == NULL || is_over(o) ? NULL : o;
 }
 
 /* Refusals changed nothing, and what is gone has to be asked for again. */
@@ -97,13 +136,16 @@ is_worth_giving_again(const struct operation *o)
 struct operation *
 operations_find_key(struct stepd *s, const char *session_id, const char *key)
 {
-	struct operation *o;
+	struct operation *o, *newest = NULL;
 
-	TAILQ_FOREACH_REVERSE(o, &s->operations->list, operation_list, link)
-	if (strcmp(o->key, key) == 0 && strcmp(o->session_id, session_id) == 0 && !o->refused &&
-	    is_worth_giving_again(o))
-		return o;
-	return NULL;
+	for (o = LIST_FIRST(bucket(s->operations->by_key, key)); o != NULL;
+	     o = LIST_NEXT(o, with_key)) {
+		if (strcmp(o->key, key) == 0 && strcmp(o->session_id, session_id) == 0 &&
+		    !o->refused && !is_over(o) && is_worth_giving_again(o) &&
+		    (newest == NULL || o->number > newest->number))
+			newest = o;
+	}
+	return newest;
 }
 
 int
@@ -154,13 +196,12 @@ on_sweep(evutil_socket_t fd, short what, void *arg)
 {
 	struct stepd *s = arg;
 	struct operation *o, *next;
-	int64_t now = (int64_t)time(NULL);
 
 	(void)fd;
 	(void)what;
 	for (o = TAILQ_FIRST(&s->operations->list); o != NULL; o = next) {
 		next = TAILQ_NEXT(o, link);
-		if (o->done && now - o->at > (int64_t)s->config->key_lifetime)
+		if (is_over(o))
 			operation_forget(o);
 	}
 }

@@ -25,7 +25,8 @@ struct session_request;
 enum {
 	OPERATIONS_MAX = 10000,		      /* the oldest that are done are forgotten */
 	OPERATIONS_MEMORY = 64 * 1024 * 1024, /* bytes of answers that the store does not have */
-	OPERATION_WAIT_MAX = 300,	      /* seconds */
+	OPERATION_BUCKETS = 1024,
+	OPERATION_WAIT_MAX = 300, /* seconds */
 };
 
 /* Somebody who waits for it. */
@@ -38,6 +39,7 @@ struct operation_waiter {
 
 struct operation {
 	TAILQ_ENTRY(operation) link;
+	LIST_ENTRY(operation) with_id, with_key; /* in their buckets */
 	struct stepd *stepd;
 	char id[OPERATION_ID_SIZE], session_id[SESSION_ID_SIZE], call[OPERATION_CALL_SIZE];
 	char *key;
@@ -69,6 +71,7 @@ struct operation {
 
 struct operations {
 	TAILQ_HEAD(operation_list, operation) list; /* the oldest first */
+	LIST_HEAD(operation_bucket, operation) by_id[OPERATION_BUCKETS], by_key[OPERATION_BUCKETS];
 	size_t count;
 	uint64_t next_number;
 	size_t memory;
@@ -81,9 +84,9 @@ bool operations_stop(struct stepd *s);
 void operations_free(struct stepd *s);
 
 /* operations.c */
-/* A new operation, last in the list: `key` is copied, NULL gives it one of its own. NULL: no
-   memory, or too many that are not done. */
-struct operation *operation_new(struct stepd *s, const char *key);
+/* A new operation, last in the list. `id` NULL chooses one; `key` is copied, NULL gives it one of
+   its own. NULL: no memory, or too many that are not done. */
+struct operation *operation_new(struct stepd *s, const char *id, const char *key);
 /* Out of the list, and frees it with its request; the store keeps it. */
 void operation_free(struct operation *o);
 /* The same, and out of the store. */
@@ -116,9 +119,12 @@ struct operation *operation_of(const struct http_request *r);
 /* What a session is going to be asked, before it is: where that is an operation, it keeps what it
    needs to ask again. */
 void operation_describe(const struct session_request *request);
+
+/* operation_wait.c */
 /* Lets somebody wait for the answer, for `seconds` at most; negative: for the 202. */
 void operation_wait(struct operation *o, struct http_request *r, double seconds);
-/* Answers everybody who waits, with what there is. */
+/* Answers those who wait for the 202; everybody, with what there is. */
+void operation_tell_accepted(struct operation *o);
 void operation_wake(struct operation *o);
 
 /* operation_resume.c: reads the store, and goes on with what was not done. 0 or -errno. */

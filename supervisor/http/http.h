@@ -28,6 +28,8 @@ const char *http_peer(const struct http_request *r);  /* address of the client, 
 const struct in6_addr *http_origin(const struct http_request *r); /* the peer's (address_host) */
 /* A header's value, outer white space trimmed, name in any case; the first of several; or NULL. */
 const char *http_header(const struct http_request *r, const char *name);
+/* The i-th of several; or NULL. */
+const char *http_header_at(const struct http_request *r, const char *name, size_t i);
 size_t http_header_count(const struct http_request *r, const char *name);
 /* The first query value of that name, or NULL. A view, valid until the reply. */
 const char *http_query(const struct http_request *r, const char *name);

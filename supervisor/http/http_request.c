@@ -1,6 +1,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "ipc/request_body.h"
@@ -95,6 +96,16 @@ const char *
 http_header(const struct http_request *r, const char *name)
 {
 	return http_head_get(&r->head, name);
+}
+
+const char *
+http_header_at(const struct http_request *r, const char *name, size_t i)
+{
+	for (size_t at = 0; at < r->head.count; at++) {
+		if (strcasecmp(r->head.fields[at].name, name) == 0 && i-- == 0)
+			return r->head.fields[at].value;
+	}
+	return NULL;
 }
 
 uint64_t

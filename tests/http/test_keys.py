@@ -271,6 +271,39 @@ def save_and_close(t):
     return urls["get_url"]
 
 
+def openings_that_fail_together():
+    """Those that waited for an opening that fails are told, and the key is free again."""
+    with Trainer("OPEN:1:slow", "LOAD:1:refuse") as t:
+        url = save_and_close(t)
+        waits = [background(lambda: open_with(t, "a", resume_download_url=url)) for _ in range(3)]
+        answers = sorted((wait() for wait in waits), key=lambda a: a[0])
+        check(answers[0][0] == 422 and "fault" in answers[0][1]["detail"], "the first", answers)
+        check(all(a[0] in (422, 503, 409) for a in answers[1:]), "and the others", answers)
+        check(not t.active(), "nothing is held")
+        t.set_faults()
+        check(open_with(t, "a")[0] == 200, "the key is free")
+
+
+def saves():
+    """An upload is made once, whatever becomes of the connection of its request."""
+    with Trainer("SAVE:1:slow") as t:
+        s = t.opened()
+        t.train(s)
+        body = {"kind": "state", "name": "n", "upload_url": t.sign()["put_url"]}
+        path = "/v1/sessions/%s/artifacts:save" % s
+        data = json.dumps(body).encode()
+        with t.connect() as sock:
+            sock.sendall(("POST %s HTTP/1.1\r\nHost: x\r\n%s\r\nIdempotency-Key: s\r\nContent-Type: "
+                          "application/json\r\nContent-Length: %d\r\n\r\n"
+                          % (path, BEARER, len(data))).encode() + data)
+            while t.status(s)["state"] != "saving":
+                pass
+        waits = [background(t.ask, "POST", path, body, ["Idempotency-Key: s"]) for _ in range(3)]
+        answers = [wait() for wait in waits]
+        check(all(a[0] == 200 and a[1] == answers[0][1] for a in answers), "the object is put once", answers)
+        check(t.status(s)["last_saved"]["sha256"] == answers[0][1]["sha256"], "it is what was saved")
+
+
 def closings():
     with Trainer() as t:
         s = t.opened()
@@ -354,6 +387,8 @@ without_a_key()
 openings()
 openings_that_were_lost()
 openings_after_a_restart()
+openings_that_fail_together()
+saves()
 closings()
 signing()
 removing()

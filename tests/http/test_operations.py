@@ -5,6 +5,8 @@ import os
 import signal
 import socket
 import subprocess
+import tempfile
+import time
 
 from daemon import BEARER, check, finish
 from fault_table import NOT_TRIED, fault
@@ -101,6 +103,7 @@ def refused_at_once():
         check(t.status(s)["step"] == 0, "nothing was done")
         for prefer in ("respond-async", "return=minimal, respond-async", "Respond-Async; foo=1,x"):
             check(t.post(s, "batches:train", step(), "Prefer: " + prefer)[0] == 202, "preferred", prefer)
+        check(t.post(s, "batches:train", step(), "Prefer: x", ASYNC)[0] == 202, "in two lines")
         for prefer in ("respond-asynchronous", "wait=10", "x-respond-async", ""):
             check(t.post(s, "batches:train", step(), "Prefer: " + prefer)[0] == 200, "not preferred", prefer)
 
@@ -251,6 +254,34 @@ def stopped_with_one_under_way():
         t.close(s, "?force=true")
 
 
+def until_they_are_old():
+    with Later(STEPD_KEY_LIFETIME="1") as t:
+        s = t.opened()
+        place = t.accepted(s, "batches:train", step(), key("a"))
+        check(t.result(place)[0] == 200, "done")
+        time.sleep(2.1)
+        check(t.result(place)[0] == 404, "forgotten")
+        again = t.accepted(s, "batches:train", step(), key("a"))
+        check(again != place and t.result(again)[2]["stepd-step"] == "2", "the key is free again")
+
+
+def two_clients():
+    """By names of their own: what they open with the same key is not shared."""
+    with tempfile.NamedTemporaryFile("w") as f:  # of mode 0600
+        f.write("one one-token-of-the-tests\ntwo two-token-of-the-tests\n")
+        f.flush()
+        with Later(STEPD_TOKENS_FILE=f.name) as t:
+            body = {"base_model": "org/model", "lora_rank": 8, "seed": 7}
+
+            def open_as(name, *headers):
+                lines = ["Authorization: Bearer %s-token-of-the-tests" % name, key("same"), *headers]
+                status, answer = t.call("POST", "/v1/sessions", body, lines)
+                return status, json.loads(answer)
+            first = open_as("one")
+            check(first[0] == 200 and open_as("one") == first, "one", first)
+            check(open_as("two")[0] == 409 and open_as("two", ASYNC)[0] == 409, "two", open_as("two"))
+
+
 @fault("more answers of operations than memory for them", "the oldest go, and say that they have to be sent again")
 def bounded_memory():
     """Answers that are in memory only have a bound: the oldest go, and say so."""
@@ -329,6 +360,8 @@ clients_that_go()
 started_again()
 killed_at_once()
 stopped_with_one_under_way()
+until_they_are_old()
+two_clients()
 bounded_memory()
 no_space()
 many()
