@@ -132,6 +132,8 @@ def send_and_cut(t, session, key, where):
             sock.recv(1)
 
 
+@fault("connections cut before, within and after the answer, then two at once with the key",
+       "each step is taken once, and both get its answer")
 def cut_connections():
     """Every step is taken once, whatever becomes of its connection, and however often it is sent."""
     with Trainer() as t:
@@ -147,6 +149,8 @@ def cut_connections():
         check(t.status(s)["last_losses"][-1] == 1.0 / 30, "the losses", t.status(s)["last_losses"])
 
 
+@fault("stepd is killed with a step on its way, then two at once with its key",
+       "the step is taken once, and both get its answer")
 def killed_under_way():
     """stepd is killed with a step on its way; its next start and two who send it again agree."""
     t = Trainer()
@@ -166,6 +170,8 @@ def killed_under_way():
         t.close(s, "?force=true")
 
 
+@fault("the answer to a step is lost, and it had no key",
+       "the session tells its step and its last losses")
 def without_a_key():
     """The answer is lost: what became of the step can be found."""
     with Trainer("TRAIN:2:slow") as t:
@@ -190,6 +196,7 @@ def open_with(t, key, **fields):
     return t.ask("POST", "/v1/sessions", body, ["Idempotency-Key: " + key])
 
 
+@fault("the same opening five times at once", "one session, one answer")
 def openings():
     with Trainer("OPEN:1:slow") as t:
         waits = [background(open_with, t, "a") for _ in range(5)]
@@ -215,6 +222,8 @@ def openings():
         check(new[0] == 200 and new[1]["session_id"] != s, "a refusal was not kept", new)
 
 
+@fault("a client goes while its session is loading",
+       "its key finds the session; without a key the device is free again")
 def openings_that_were_lost():
     """Nobody read the answer: the session is not lost, and the device not taken for nobody."""
     with Trainer("OPEN:1:slow") as t:
@@ -244,6 +253,8 @@ def openings_that_were_lost():
         check(open_with(t, "f")[0] == 200, "and the key is free")
 
 
+@fault("stepd is killed after the answer to an opening",
+       "the same key gets the same session")
 def openings_after_a_restart():
     first = Trainer()
     url = save_and_close(first)
@@ -271,6 +282,8 @@ def save_and_close(t):
     return urls["get_url"]
 
 
+@fault("an opening fails while others wait with its key",
+       "they are told, nothing is held, and the key is free")
 def openings_that_fail_together():
     """Those that waited for an opening that fails are told, and the key is free again."""
     with Trainer("OPEN:1:slow", "LOAD:1:refuse") as t:
@@ -284,6 +297,8 @@ def openings_that_fail_together():
         check(open_with(t, "a")[0] == 200, "the key is free")
 
 
+@fault("a client goes during an upload, then three at once with its key",
+       "the object is put once, and all get its answer")
 def saves():
     """An upload is made once, whatever becomes of the connection of its request."""
     with Trainer("SAVE:1:slow") as t:

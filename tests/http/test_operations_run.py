@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 from daemon import BUILD, check, finish
+from fault_table import held
 from trainer import Trainer
 
 STEPS, KILLS = 40, 6
@@ -91,5 +92,7 @@ disturbed = run.whole()
 check(run.kills == KILLS, "kills", run.kills)
 check(disturbed[0] == quiet[0], "the same losses and norms")
 check(disturbed[1] == quiet[1], "the same bytes", disturbed[1], quiet[1])
+held("stepd and its worker are killed with forty steps sent ahead as operations",
+     "each is taken once and in its order; the losses and the state of a quiet run")
 shutil.rmtree(folder)
 finish()
