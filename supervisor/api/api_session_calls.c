@@ -13,6 +13,7 @@
 #include "supervisor/api/operations.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/api/request_evaluate.h"
+#include "supervisor/api/request_restore.h"
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_train.h"
 #include "supervisor/api/request_verify.h"
@@ -27,7 +28,8 @@ static const char no_memory[] = "stepd has no memory left for the request";
 static bool
 keeps_answer(enum request_kind kind)
 {
-	return kind != REQUEST_GENERATE && kind != REQUEST_EVALUATE && kind != REQUEST_VERIFY;
+	return kind != REQUEST_GENERATE && kind != REQUEST_EVALUATE && kind != REQUEST_VERIFY &&
+	       kind != REQUEST_RESTORE;
 }
 
 /* A request with its Idempotency-Key, where it has one. Consumes fd. NULL after a reply. */
@@ -240,7 +242,10 @@ save(struct session *session, struct http_request *r, const struct request_save 
 		return;
 	request->artifact = (uint8_t)body->kind;
 	request->url = strdup(body->upload_url.text);
-	if (request->url == NULL) {
+	if (body->restore_url.text[0] != '\0')
+		request->restore_url = strdup(body->restore_url.text);
+	if (request->url == NULL ||
+	    (body->restore_url.text[0] != '\0' && request->restore_url == NULL)) {
 		session_request_free(request);
 		http_reply_detail(r, 503, no_memory);
 		return;
@@ -331,6 +336,51 @@ api_verify(struct stepd *s, struct http_request *r)
 		http_reply_detail(r, 404, not_found);
 	else
 		verify(session, r, body);
+	faults_fini(&f);
+	json_free(doc);
+	free(body);
+}
+
+static void
+restore(struct session *session, struct http_request *r, const struct url *url)
+{
+	struct session_request *request = make_request(r, REQUEST_RESTORE, -1);
+
+	if (request != NULL && url->text[0] != '\0') {
+		request->url = strdup(url->text);
+		if (request->url == NULL) {
+			session_request_free(request);
+			http_reply_detail(r, 503, no_memory);
+			return;
+		}
+	}
+	if (request != NULL)
+		post(session, request);
+}
+
+void
+api_restore(struct stepd *s, struct http_request *r)
+{
+	struct session *session = sessions_find(s, http_param(r));
+	struct request_restore *body = malloc(sizeof(*body));
+	struct json_doc *doc = NULL;
+	struct object_ref ref;
+	struct faults f;
+
+	faults_init(&f);
+	if (body == NULL)
+		faults_refuse(&f, 503, no_memory);
+	else
+		doc = api_body_parse(r, &f);
+	if (doc != NULL && request_restore_parse(doc, body, &f) == 0 && body->restore_url.plain &&
+	    objects_resolve(s, body->restore_url.text, OBJECT_GET, &ref) == 0)
+		url_fault_plain(&f, "restore_url");
+	if (faults_any(&f))
+		http_reply_faults(r, &f);
+	else if (session == NULL)
+		http_reply_detail(r, 404, not_found);
+	else
+		restore(session, r, &body->restore_url);
 	faults_fini(&f);
 	json_free(doc);
 	free(body);

@@ -37,6 +37,8 @@ static const struct route routes[] = {
     {"POST", "/v1/sessions/{id}/artifacts:verify", CALLER_TOKEN, BODY_MEMORY, NULL, api_verify,
 	LATER_KEPT},
     {"GET", "/v1/operations/{id}", CALLER_TOKEN, BODY_NONE, NULL, api_operation_get, LATER_NO},
+    {"POST", "/v1/sessions/{id}:restore", CALLER_TOKEN, BODY_MEMORY, NULL, api_restore,
+	LATER_MEMORY},
     {"POST", "/v1/objects:sign", CALLER_TOKEN, BODY_MEMORY, NULL, api_objects_sign, LATER_NO},
     {"PUT", "/v1/objects/{id}", CALLER_SIGNED, BODY_FILE, api_object_put_begin, api_object_put,
 	LATER_NO},
@@ -51,10 +53,23 @@ enum {
 	LOG_PAUSE_MS = 60000
 };
 
+/* What stands for the hole before `suffix` (len bytes of it): "" where it does not fit, NULL
+   without memory. */
+static char *
+take_param(const char *segment, const char *suffix, size_t len)
+{
+	size_t size = strlen(segment);
+
+	if (size < len || memcmp(segment + size - len, suffix, len) != 0)
+		return strdup("");
+	return strndup(segment, size - len);
+}
+
 int
 route_match(const char *pattern, const char *path, char **param)
 {
 	static const char hole[] = "{id}";
+	static const size_t hole_len = sizeof(hole) - 1;
 	char *decoded = strdup(path), *rest = decoded, *segment;
 	int rc = decoded != NULL;
 
@@ -64,8 +79,8 @@ route_match(const char *pattern, const char *path, char **param)
 
 		if (percent_decode(segment) != 0) {
 			rc = 0;
-		} else if (len == strlen(hole) && strncmp(pattern, hole, len) == 0) {
-			*param = strdup(segment);
+		} else if (len >= hole_len && strncmp(pattern, hole, hole_len) == 0) {
+			*param = take_param(segment, pattern + hole_len, len - hole_len);
 			if (*param == NULL)
 				rc = -ENOMEM;
 			else if (**param == '\0')

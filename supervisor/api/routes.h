@@ -67,6 +67,7 @@ void api_session_close(struct stepd *s, struct http_request *r);
 void api_render(struct stepd *s, struct http_request *r);
 void api_train(struct stepd *s, struct http_request *r);
 void api_save(struct stepd *s, struct http_request *r);
+void api_restore(struct stepd *s, struct http_request *r);
 void api_evaluate(struct stepd *s, struct http_request *r);
 void api_verify(struct stepd *s, struct http_request *r);
 void api_generate(struct stepd *s, struct http_request *r);

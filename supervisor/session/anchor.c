@@ -184,11 +184,23 @@ on_chosen(void *ctx, int error)
 		anchored(a, s);
 }
 
-/* The store chooses it, and forgets the journal up to it. */
+/* The journal is kept from the anchor on, and from the upload that the session can be brought back
+   from without anybody, unless that is long ago. */
+static uint64_t
+journal_floor(const struct session *s, uint64_t step)
+{
+	const struct upload *u = &s->upload;
+
+	return u->url != NULL && u->url_step < step && step - u->url_step <= UPLOAD_JOURNAL
+		   ? u->url_step
+		   : step;
+}
+
+/* The store chooses it, and forgets the journal that is not needed any more. */
 static int
 choose(struct session *s, struct anchoring *a)
 {
-	uint64_t from = s->anchor.step, to = a->anchor.step;
+	uint64_t from = s->anchor.pruned, to = journal_floor(s, a->anchor.step);
 	size_t steps = to > from ? to - from : 0;
 	struct store_write *writes = calloc(steps + 1, sizeof(*writes));
 	uint8_t(*keys)[JOURNAL_KEY_SIZE] = calloc(steps + 1, sizeof(*keys));
@@ -196,6 +208,7 @@ choose(struct session *s, struct anchoring *a)
 	long len = anchor_put(&a->anchor, packed);
 	int error = -ENOMEM;
 
+	a->anchor.pruned = from + steps;
 	if (writes != NULL && keys != NULL && len > 0) {
 		writes[0] = (struct store_write){
 		    STORE_ANCHORS, s->record.id, strlen(s->record.id), packed, (size_t)len};
@@ -236,6 +249,7 @@ on_worked(void *arg, int error)
 		not_anchored(a, s);
 	} else if (!a->anchor.named) {
 		log_warning("session %s: the snapshot has no name, and ends with stepd", a->id);
+		a->anchor.pruned = s->anchor.pruned;
 		anchored(a, s);
 	} else if (choose(s, a) != 0) {
 		on_chosen(a, -ENOMEM);
@@ -259,6 +273,16 @@ anchor_begin(
 	a->begun = begun;
 	s->anchor.coming = a;
 	offload_start(s->stepd->base, work, on_worked, a);
+}
+
+void
+anchor_renew(struct session *s)
+{
+	const struct anchor *a = &s->anchor;
+	int copy = fcntl(a->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (copy >= 0)
+		anchor_begin(s, copy, a->step, a->kind, a->sha256, 0);
 }
 
 void

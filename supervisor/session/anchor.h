@@ -28,6 +28,7 @@ struct anchor {
 	bool named;		  /* it has a name in the spool, and its record */
 	bool unreadable;	  /* it has a record that another version wrote; left alone */
 	struct anchoring *coming; /* another one is on its way to the disk */
+	uint64_t pruned;	  /* the journal holds no step up to this one */
 	uint64_t next_step;	  /* not before this step another snapshot: the last one failed */
 	double at;   /* monotonic seconds at which the worker was there; 0: not known */
 	double cost; /* seconds that the last snapshot took, from asking to the disk */
@@ -48,6 +49,8 @@ int anchor_get(struct anchor *a, const void *data, size_t len);
    the worker was asked, 0: it was not made for this. Dropped where one is on its way already. */
 void anchor_begin(
     struct session *s, int fd, uint64_t step, uint8_t kind, const char sha256[65], double begun);
+/* The same with the anchor that the session has, which lacks its name. */
+void anchor_renew(struct session *s);
 /* The session is closed, or never was: removes the name and the record. */
 void anchor_drop(struct session *s);
 /* At the start: gives sessions the anchors that the store tells, not opened, and removes the files

@@ -66,6 +66,8 @@ session_free(struct session *s)
 		close(s->outcome.fd);
 	if (s->restore.timer != NULL)
 		event_free(s->restore.timer);
+	upload_fini(&s->upload);
+	upload_fini(&s->outcome.upload);
 	anchor_fini(&s->anchor);
 	datum_log_fini(&s->datums);
 	datum_file_fini(&s->datum_file);
@@ -155,6 +157,10 @@ session_request_free(struct session_request *request)
 	if (request->url != NULL) {
 		sodium_memzero(request->url, strlen(request->url));
 		free(request->url);
+	}
+	if (request->restore_url != NULL) {
+		sodium_memzero(request->restore_url, strlen(request->restore_url));
+		free(request->restore_url);
 	}
 	free(request->key);
 	free(request);

@@ -18,6 +18,7 @@
 #include "supervisor/session/datum_log.h"
 #include "supervisor/session/kept_answer.h"
 #include "supervisor/session/session_record.h"
+#include "supervisor/session/upload.h"
 #include "supervisor/session/slot.h"
 #include "supervisor/status/event_ring.h"
 #include "supervisor/transfer/transfer.h"
@@ -46,6 +47,7 @@ struct stepd;
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
 	X(KEEPING, "ready", "the journal to hold what was done")                                   \
 	X(SNAPSHOTTING, "ready", "the worker to write a recovery snapshot")                        \
+	X(RECALLING, "restoring", "an upload of its state to be downloaded")                       \
 	X(CHECKING, "restoring", "its snapshot and datums to be read from the disk")               \
 	X(RESTORING, "restoring", "a while, before the next worker")                               \
 	X(RESTARTING, "restoring", "the worker to be ready")                                       \
@@ -92,6 +94,7 @@ enum request_kind {
 	REQUEST_CLOSE,
 	REQUEST_EVALUATE,
 	REQUEST_VERIFY,
+	REQUEST_RESTORE,
 };
 
 /* One request of a client, until it is answered. Allocated; owned by its session. */
@@ -102,7 +105,8 @@ struct session_request {
 	int fd;		      /* body or datum ids, sealed; VERIFY: the artifact; -1 = none */
 	double learning_rate; /* TRAIN */
 	uint8_t artifact;     /* OPEN, SAVE, VERIFY: enum artifact_kind, 0 = none */
-	char *url;	      /* OPEN, SAVE, VERIFY: to move it; wiped when freed */
+	char *url;	      /* OPEN, SAVE, VERIFY, RESTORE: to move it; wiped when freed */
+	char *restore_url;    /* SAVE: to read it again, or NULL; wiped when freed */
 	char *key;	      /* Idempotency-Key, or NULL */
 	uint8_t digest[KEPT_DIGEST]; /* of the body, where there is a key */
 	unsigned blamed, killed;     /* workers that died at it: by themselves, from outside */
@@ -125,6 +129,7 @@ struct session_outcome {
 	int fd;			  /* or -1 */
 	uint64_t offset, len;	  /* in fd */
 	uint64_t saved_bytes;	  /* it was a save of so many */
+	struct upload upload;	  /* of a state that was uploaded, else empty */
 	bool stepped;		  /* it was a step: */
 	struct message_trained trained;
 };
@@ -136,9 +141,11 @@ struct session_restore {
 	size_t part;	/* of the datums, next */
 	uint64_t step;	/* done */
 	double loss, gradient_norm;
-	bool failed; /* not to be tried again */
-	bool read;   /* its datums were read from the disk */
-	bool behind; /* its worker is at `step`: the datums after it are not there */
+	bool failed;	    /* not to be tried again */
+	bool fetched;	    /* from an upload; a RESTORE that is under way asked for it */
+	uint64_t resend_to; /* steps up to this one are lost, and have to be sent again; 0: none */
+	bool read;	    /* its datums were read from the disk */
+	bool behind;	    /* its worker is at `step`: the datums after it are not there */
 };
 
 enum { QUARANTINE_MAX = 16, QUARANTINE_DIGEST = 32 };
@@ -168,6 +175,7 @@ struct session {
 	struct datum_log datums;
 	struct datum_file datum_file;
 	struct anchor anchor;
+	struct upload upload;
 	struct session_restore restore;
 	uint64_t restarts, replay_differences;
 	struct event_ring events;

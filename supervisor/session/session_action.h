@@ -67,6 +67,13 @@ void session_discard(struct session *s);
 void session_recover(struct session *s);
 /* Its worker is at s->restore.step: on with the journal, until it is where the session is. */
 void session_replay(struct session *s);
+/* session_recall.c: without a snapshot: fetches what the session uploaded, where that needs nobody
+   and loses nothing (false: it does not); and as the RESTORE under way asks for it. */
+bool session_recall(struct session *s);
+void session_recall_asked(struct session *s);
+/* session_revive.c: the slot and the model that a worker needs; or false with a sentence, without a
+   slot where there is none. */
+bool session_take_place(struct session *s, const char **why);
 /* session_revive.c: stepd was started again; a session that had a worker gets one. */
 void session_revive(struct session *s);
 
@@ -92,6 +99,8 @@ session_action restoring_timer, restarting_started, reopening_answer, reloading_
     awaiting_request;
 /* session_revive.c */
 session_action checking_kept, checking_not_kept;
+/* session_recall.c */
+session_action recalling_moved, recalling_not_moved, recalling_stop;
 /* session_snapshot.c */
 session_action snapshotting_answer, snapshotting_refused, snapshotting_died;
 /* session_save.c */
@@ -112,6 +121,7 @@ void verify_resolve(const struct session *s, struct session_request *request);
  */
 void save_begin(struct session *s);
 void verify_begin(struct session *s);
+void restore_begin(struct session *s);
 void train_ask(struct session *s);
 void session_begin(struct session *s);
 /* session_open.c: asks the worker to open what the record says. */

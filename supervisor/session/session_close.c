@@ -56,11 +56,12 @@ void
 session_close_for_good(struct session *s)
 {
 	uint8_t packed[SESSION_RECORD_MAX], key[KEPT_KEY_MAX], answer[KEPT_ANSWER_MAX];
-	struct store_write writes[3] = {
+	struct store_write writes[4] = {
 	    {STORE_SESSIONS, s->record.id, strlen(s->record.id), packed, 0},
 	    {STORE_ANCHORS, s->record.id, strlen(s->record.id), NULL, 0},
+	    {STORE_UPLOADS, s->record.id, strlen(s->record.id), NULL, 0},
 	};
-	size_t count = 2;
+	size_t count = 3;
 	struct session_record closed = s->record;
 	long len;
 
@@ -87,6 +88,7 @@ ending_kept(struct session *s, struct session_input *in)
 	sessions_release(s);
 	datum_log_fini(&s->datums);
 	datum_file_drop(s);
+	upload_fini(&s->upload);
 	anchor_drop(s);
 	log_info(
 	    "session %s: closed at step %llu", s->record.id, (unsigned long long)s->record.step);
@@ -119,6 +121,11 @@ session_answer_without_worker(struct session *s)
 	while ((request = session_take(s)) != NULL) {
 		if (session_answer_again(s, request)) {
 			continue;
+		} else if (request->kind == REQUEST_RESTORE && s->state == SESSION_NEEDS_RESTORE) {
+			s->current = request;
+			session_recall_asked(s);
+			if (s->state == SESSION_RECALLING)
+				return false;
 		} else if (request->kind != REQUEST_CLOSE) {
 			session_refuse(s, request, 503, session_lost_sentence(s));
 		} else if (session_unsaved_steps(s) > 0 && !request->force) {

@@ -18,7 +18,7 @@
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
-enum { WRITES_MAX = 3 };
+enum { WRITES_MAX = 4 };
 
 /* One change, while it is put together. */
 struct change {
@@ -28,6 +28,7 @@ struct change {
 	uint8_t record[SESSION_RECORD_MAX];
 	uint8_t step_key[JOURNAL_KEY_SIZE], *step;
 	uint8_t answer_key[KEPT_KEY_MAX], answer[KEPT_ANSWER_MAX];
+	uint8_t upload[UPLOAD_MAX];
 };
 
 static void
@@ -114,6 +115,10 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 		add(c, STORE_SESSIONS, o->record.id, strlen(o->record.id), c->record,
 		    session_record_put(&o->record, c->record));
 	}
+	if (c != NULL && o->upload.sha256[0] != '\0') {
+		add(c, STORE_UPLOADS, o->record.id, strlen(o->record.id), c->upload,
+		    upload_put(&o->upload, c->upload));
+	}
 	if (c != NULL && t != NULL) {
 		struct journal_step step = {.stage = JOURNAL_DONE,
 		    .loss = t->loss,
@@ -179,6 +184,11 @@ keeping_kept(struct session *s, struct session_input *in)
 	if (s->current->kind == REQUEST_SAVE)
 		events_saved(s, o->saved_bytes);
 	o->fd = -1;
+	if (o->upload.sha256[0] != '\0') {
+		upload_fini(&s->upload);
+		s->upload = o->upload;
+		o->upload = (struct upload){0};
+	}
 	if (!s->opened) {
 		s->opened = true;
 		log_info("session %s: open at step %llu, %s on %s", s->record.id,
@@ -220,6 +230,7 @@ keeping_not_kept(struct session *s, struct session_input *in)
 		not_opened(s);
 		return;
 	}
+	upload_fini(&o->upload);
 	if (o->fd >= 0)
 		close(o->fd);
 	o->fd = -1;

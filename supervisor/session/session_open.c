@@ -159,15 +159,14 @@ static void
 keep_anchor(struct session *s)
 {
 	struct anchor *a = &s->anchor;
-	int copy = fcntl(s->spool, F_DUPFD_CLOEXEC, 0);
 
 	a->fd = s->spool;
 	s->spool = -1;
 	a->step = s->record.step;
 	a->kind = s->current->artifact;
 	memcpy(a->sha256, s->spool_sha256, sizeof(a->sha256));
-	if (copy >= 0)
-		anchor_begin(s, copy, a->step, a->kind, a->sha256, 0);
+	a->pruned = a->step;
+	anchor_renew(s);
 }
 
 /* The client learns its id when the store has it: from here on the session survives. */

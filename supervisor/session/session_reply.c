@@ -103,6 +103,6 @@ session_lost_sentence(const struct session *s)
 	    s->record.reason, (unsigned long long)s->record.step,
 	    (unsigned long long)s->record.saved_step,
 	    tried ? "another one is tried; send the request again later"
-		  : "open a new session from a saved state");
+		  : "restore it, or open a new session from a saved state");
 	return sentence;
 }

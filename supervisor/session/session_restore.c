@@ -219,6 +219,8 @@ reloading_answer(struct session *s, struct session_input *in)
 		return;
 	}
 	s->restore.step = answer.step;
+	if (answer.step == s->record.step)
+		s->record.tokens_seen = answer.tokens_seen;
 	resend(s);
 }
 
@@ -301,7 +303,8 @@ await(struct session *s)
 		    (unsigned long long)s->record.step);
 	s->restore.behind = true;
 	s->restore.tries = 0;
-	if (s->current != NULL && s->current->kind == REQUEST_RENDER) {
+	if (s->current != NULL &&
+	    (s->current->kind == REQUEST_RENDER || s->current->kind == REQUEST_RESTORE)) {
 		session_begin(s);
 		return;
 	}
@@ -327,6 +330,10 @@ restoring_refused(struct session *s, struct session_input *in)
 	}
 	log_error("session %s: the worker refuses to bring it back: %s", s->record.id,
 	    in->failed->detail);
+	if (s->current != NULL && s->current->kind == REQUEST_RESTORE) {
+		session_reply_failed(s, in->failed, in->answer->fd);
+		in->answer->fd = -1;
+	}
 	give_up(s);
 }
 

@@ -20,28 +20,39 @@ leave(struct session *s, const char *why)
 	session_lose_worker(s);
 }
 
-void
-session_revive(struct session *s)
+bool
+session_take_place(struct session *s, const char **why)
 {
 	const struct config *c = s->stepd->config;
 	struct model_dirs dirs = {c->model_dir, c->hf_home};
 	const struct session_record *r = &s->record;
-	const char *why;
 
 	s->slot = slots_take(&s->stepd->sessions->slots);
 	if (s->slot == NULL) {
-		leave(s, "has no device: another session has it");
-		return;
+		*why = "a training session is already active";
+		return false;
 	}
 	sessions_slots_changed(s->stepd);
-	if (models_find(&dirs, r->base_model,
-		r->model_revision[0] == '\0' ? NULL : r->model_revision, s->model_path,
-		&why) != 0) {
-		log_error("session %s: %s", r->id, why);
-		leave(s, "has no model: it is not where it was");
+	return models_find(&dirs, r->base_model,
+		   r->model_revision[0] == '\0' ? NULL : r->model_revision, s->model_path,
+		   why) == 0;
+}
+
+void
+session_revive(struct session *s)
+{
+	const char *why;
+
+	if (!session_take_place(s, &why)) {
+		log_error("session %s: %s", s->record.id, why);
+		leave(s, s->slot == NULL ? "has no device: another session has it"
+					 : "has no model: it is not where it was");
 	} else if (s->anchor.unreadable) {
 		leave(s, "has a snapshot of a newer stepd");
 	} else if (s->anchor.named) {
+		s->anchor.pruned = s->upload.url != NULL && s->upload.url_step < s->anchor.step
+				       ? s->upload.url_step
+				       : s->anchor.step;
 		s->state = SESSION_CHECKING;
 		anchor_check(s);
 	} else {
@@ -64,9 +75,15 @@ checking_kept(struct session *s, struct session_input *in)
 	}
 }
 
+/* A spool that is gone is not the end where an upload can be fetched. */
 void
 checking_not_kept(struct session *s, struct session_input *in)
 {
 	(void)in;
-	leave(s, "has no snapshot: the spool does not hold it");
+	if (s->current != NULL) {
+		session_reply_detail(s, 507, "the trainer has no disk space to go back");
+		leave(s, "has no snapshot: the spool does not hold it");
+	} else if (s->stopping || !session_recall(s)) {
+		leave(s, "has no snapshot: the spool does not hold it");
+	}
 }

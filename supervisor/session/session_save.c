@@ -130,6 +130,21 @@ write_saved(char json[KEPT_JSON_MAX], const struct transfer_result *moved)
 	return text == NULL ? -ENOMEM : 0;
 }
 
+/* From where the session can be brought back, if the spool were gone. */
+static int
+note_upload(struct session *s, const char sha256[65])
+{
+	struct upload *u = &s->outcome.upload;
+	int error = upload_copy(u, &s->upload);
+
+	if (error == 0)
+		error = upload_note(u, &s->stepd->sessions->seal_key, s->record.id, s->spool_step,
+		    sha256, s->current->restore_url);
+	if (error != 0)
+		upload_fini(u);
+	return error;
+}
+
 void
 uploading_moved(struct session *s, struct session_input *in)
 {
@@ -151,6 +166,10 @@ uploading_moved(struct session *s, struct session_input *in)
 	*r = s->record;
 	session_record_set_saved(
 	    r, s->current->artifact, s->spool_step, in->moved->size, in->moved->sha256);
+	if (s->current->artifact == ARTIFACT_STATE && note_upload(s, in->moved->sha256) != 0) {
+		end_save(s, 503, "stepd has no memory left for the upload's record");
+		return;
+	}
 	session_keep_outcome(s, NULL);
 }
 

@@ -80,6 +80,13 @@ session_status_write(const struct session *s, struct json_writer *w)
 	json_put_uint(w, "replay_steps", r->step - s->anchor.step);
 	if (s->restore.behind)
 		json_put_uint(w, "restored_step", s->restore.step);
+	if (s->restore.resend_to > r->step) {
+		json_write_key(w, "steps_to_send_again");
+		json_write_object(w);
+		json_put_uint(w, "from", r->step + 1);
+		json_put_uint(w, "to", s->restore.resend_to);
+		json_write_object_end(w);
+	}
 	json_put_uint(w, "replay_differences", s->replay_differences);
 	put_time(w, "opened_at", r->opened_at);
 	put_time(w, "changed_at", r->changed_at);

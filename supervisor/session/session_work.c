@@ -89,6 +89,7 @@ session_begin(struct session *s)
 	    [REQUEST_SAVE] = save_begin,
 	    [REQUEST_GENERATE] = generate_begin,
 	    [REQUEST_CLOSE] = close_begin,
+	    [REQUEST_RESTORE] = restore_begin,
 	    [REQUEST_EVALUATE] = evaluate_begin,
 	    [REQUEST_VERIFY] = verify_begin,
 	};

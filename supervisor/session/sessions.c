@@ -238,6 +238,8 @@ sessions_start(struct stepd *s)
 	if (error == 0)
 		error = datum_file_start(s);
 	if (error == 0)
+		upload_find_all(s);
+	if (error == 0)
 		error = start_sweeping(s);
 	if (error == 0)
 		revive_all(all);

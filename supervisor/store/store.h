@@ -22,6 +22,7 @@ struct store;
 	X(SESSIONS, "sessions", "session id -> struct session_record")                             \
 	X(JOURNAL, "journal", "session id, u64 step big-endian -> struct journal_step")            \
 	X(ANCHORS, "anchors", "session id -> struct anchor")                                       \
+	X(UPLOADS, "uploads", "session id -> struct upload")                                       \
 	X(ANSWERS, "answers", "session id, Idempotency-Key -> struct kept_answer")                 \
 	X(OPERATIONS, "operations", "operation id -> struct operation_record")
 
@@ -29,7 +30,7 @@ struct store;
 enum store_table { STORE_TABLE_LIST(STORE_ENUM) STORE_TABLES };
 #undef STORE_ENUM
 
-enum { STORE_VERSION = 3 };
+enum { STORE_VERSION = 4 };
 
 /* One record to write, or with data NULL to remove. */
 struct store_write {

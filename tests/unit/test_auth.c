@@ -75,6 +75,13 @@ TEST(matching)
 	    {"/v1/s/{id}/b:train", "/v1/s/a/b:train:x", NULL},
 	    {"/v1/s/{id}/b:train", "/v1/s/a/B:train", NULL},
 	    {"/v1/s/{id}/b:train", "/v1/s/a", NULL},
+	    {"/v1/s/{id}:go", "/v1/s/a:go", "a"},
+	    {"/v1/s/{id}:go", "/v1/s/a%3Ago", "a"},
+	    {"/v1/s/{id}:go", "/v1/s/a:go:go", "a:go"},
+	    {"/v1/s/{id}:go", "/v1/s/:go", NULL},
+	    {"/v1/s/{id}:go", "/v1/s/go", NULL},
+	    {"/v1/s/{id}:go", "/v1/s/a:gone", NULL},
+	    {"/v1/s/{id}:go", "/v1/s/a:go/b", NULL},
 	};
 
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {

@@ -32,7 +32,8 @@ TEST(death_is_expected_wherever_a_worker_is)
 	for (int state = 0; state < SESSION_STATES; state++) {
 		bool without = state == SESSION_DOWNLOADING || state == SESSION_NEEDS_RESTORE ||
 			       state == SESSION_CLOSED || state == SESSION_RESTORING ||
-			       state == SESSION_CHECKING || state == SESSION_ENDING;
+			       state == SESSION_CHECKING || state == SESSION_ENDING ||
+			       state == SESSION_RECALLING;
 
 		CHECK_MSG((session_table_cell((enum session_state)state, EV_DIED) ==
 			      any_unexpected) == without,

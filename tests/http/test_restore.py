@@ -1,0 +1,165 @@
+"""A spool that is gone or changed: a session comes back from what it uploaded, by itself or by
+POST /v1/sessions/{id}:restore, and says which steps have to be sent again."""
+import glob
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+
+from daemon import BUILD, check, finish
+from faulty_store import SECRET, Store, certificate
+from trainer import Trainer
+
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
+folder = tempfile.mkdtemp(prefix="stepd-test-")
+models = os.path.join(folder, "models")
+subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
+               check=True)
+cert, key = certificate(folder, "good")
+store = Store(cert, key)
+SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
+            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
+            "STEPD_THREADS": "1", "STEPD_SNAPSHOT_STEPS": "2", "STEPD_PERSIST_DATA": "true"}
+
+
+class Run:
+    """A session of six steps, saved at the third; what it answered."""
+
+    def __init__(self, name, restore_url=None, **settings):
+        self.folder, self.settings, self.name = os.path.join(folder, name), {**SETTINGS, **settings}, name
+        self.t = Trainer(folder=self.folder, **self.settings)
+        self.s = self.t.opened(base_model="tiny", seed=len(name), lora_dropout=0.1)
+        self.ids = [d["datum_id"] for d in self.t.render(self.s, "a", "b", "c")[1]["datums"]]
+        self.path = "/ok/" + name
+        self.answers = [self.train(i) for i in range(3)]
+        body = {"kind": "state", "name": "x", "upload_url": store.url(self.path)}
+        if restore_url:
+            body["restore_url"] = restore_url
+        answer = self.t.ask("POST", "/v1/sessions/%s/artifacts:save" % self.s, body)
+        check(answer[0] == 200, "saved", name, answer)
+        self.answers += [self.train(i) for i in range(3, 6)]
+        check(all(a[0] == 200 for a in self.answers), "trained", name, self.answers)
+        self.settled()
+
+    def train(self, number):
+        return self.t.ask("POST", "/v1/sessions/%s/batches:train" % self.s,
+                          {"datum_ids": [self.ids[number % 3]], "learning_rate": 1e-2},
+                          ["Idempotency-Key: k%d" % number])
+
+    def settled(self):
+        """The snapshot behind the last step is on the disk."""
+        until = time.monotonic() + 30
+        while self.status()["replay_steps"] > 0 and time.monotonic() < until:
+            time.sleep(0.02)
+
+    def status(self):
+        return self.t.status(self.s)
+
+    def restart(self, harm):
+        """Killed; something happens to the spool; started again."""
+        self.t.process.kill()
+        self.t.process.wait()
+        self.t.log.close()
+        self.t.process.stdout.close()
+        files = glob.glob(os.path.join(self.folder, "state", "spool", "*"))
+        check(len(files) == 1, "one snapshot", self.name, files)
+        harm(files[0])
+        self.t = Trainer(folder=self.folder, **self.settings)
+
+    def came_to(self, state):
+        until = time.monotonic() + 60
+        while (st := self.status())["state"] != state and time.monotonic() < until:
+            time.sleep(0.02)
+        check(st["state"] == state, "comes to " + state, self.name, st)
+        return st
+
+    def restore(self, url=None):
+        return self.t.ask("POST", "/v1/sessions/%s:restore" % self.s, {"restore_url": url} if url else {})
+
+    def end(self):
+        for path in glob.glob(os.path.join(self.folder, "state", "**"), recursive=True):
+            if os.path.isfile(path):
+                check(SECRET.encode() not in open(path, "rb").read(), "no URL is readable", path)
+        self.t.__exit__(None)
+
+
+def flip(path):
+    with open(path, "r+b") as f:
+        f.seek(5000)
+        byte = f.read(1)
+        f.seek(5000)
+        f.write(bytes([byte[0] ^ 1]))
+
+
+def by_itself():
+    """With a restore_url nothing is lost: the journal is kept from that upload on."""
+    for name, harm in (("gone", os.remove), ("flipped", flip), ("cut", lambda p: os.truncate(p, 100))):
+        run = Run(name, restore_url=store.url("/ok/" + name))
+        before = run.t.ask("POST", "/v1/sessions/%s/datums:evaluate" % run.s, {"datum_ids": run.ids})[1]
+        run.restart(harm)
+        st = run.came_to("ready")
+        check(st["step"] == 6 and st["replay_differences"] == 0, "every step", name, st)
+        check("steps_to_send_again" not in st, "nothing to send again", name, st)
+        after = run.t.ask("POST", "/v1/sessions/%s/datums:evaluate" % run.s, {"datum_ids": run.ids})[1]
+        check(before == after, "the same bits", name, before, after)
+        check(run.train(5)[:2] == run.answers[5][:2], "kept answers hold", name)
+        check(run.train(6)[2]["stepd-step"] == "7", "and it goes on", name)
+        run.settled()
+        run.restart(lambda path: None)
+        check(run.came_to("ready")["step"] == 7, "from a new snapshot", name)
+        run.end()
+
+
+def by_request():
+    """Without one it is asked for; the steps behind the upload have to be sent again, and their keys
+    are good again."""
+    other = Run("other-session")
+    run = Run("asked")
+    check(run.restore()[0] == 409, "nothing to restore", run.restore())
+    check(run.t.ask("POST", "/v1/sessions/none:restore", {})[0] == 404, "unknown session")
+    check(run.restore("http://example.com/x?y")[0] == 422, "no plain http")
+    check(run.t.ask("POST", "/v1/sessions/%s:restore" % run.s, {"url": "x"})[0] == 422, "unknown field")
+    run.restart(os.remove)
+    st = run.came_to("needs_restore")
+    check("snapshot" in st["reason"] and not run.t.active(), "says why, holds no device", st)
+    status, body, _ = run.train(6)
+    check(status == 503 and "restore" in body["detail"], "says what to do", status, body)
+    for url, want, words in ((None, 422, "restore_url"), (store.url(other.path), 422, "sha256"),
+                             (store.url("/404/x"), 502, "download"), (store.url("/short/x"), 502, "download"),
+                             (store.url("/large/x"), 422, "too large")):
+        status, body, _ = run.restore(url)
+        check(status == want and words in str(body["detail"]), "refused", url, status, body)
+        check(run.status()["state"] == "needs_restore" and not run.t.active(), "as before", url, run.status())
+    status, body, _ = run.restore(store.url(run.path))
+    check(status == 200 and body["state"] == "ready" and body["step"] == 3, "restored", status, body)
+    check(body["steps_to_send_again"] == {"from": 4, "to": 6}, "told", body)
+    again = [run.train(i) for i in range(3, 6)]
+    check([a[1] for a in again] == [a[1] for a in run.answers[3:]], "the same losses", again, run.answers)
+    check([a[2]["stepd-step"] for a in again] == ["4", "5", "6"], "the same steps", again)
+    st = run.status()
+    check("steps_to_send_again" not in st and st["step"] == 6, "all of them", st)
+    run.settled()
+    run.restart(lambda path: None)
+    check(run.came_to("ready")["step"] == 6, "from then on as ever")
+    run.end()
+    other.end()
+
+
+def dead_url():
+    """A restore_url that does not work any more: a fresh one does, and nothing is lost."""
+    run = Run("expired", restore_url=store.url("/403/expired"))
+    run.restart(os.remove)
+    check("fetched" in run.came_to("needs_restore")["reason"], "says why", run.status())
+    status, body, _ = run.restore(store.url(run.path))
+    check(status == 200 and body["step"] == 6 and "steps_to_send_again" not in body, "whole", status, body)
+    check(run.train(6)[2]["stepd-step"] == "7", "and it goes on")
+    run.end()
+
+
+by_itself()
+by_request()
+dead_url()
+shutil.rmtree(folder)
+finish()
