@@ -9,7 +9,7 @@ import os  # noqa: E402
 import socket  # noqa: E402
 import time  # noqa: E402
 
-from daemon import BEARER, check, finish, read_answer  # noqa: E402
+from daemon import ASAN, BEARER, check, finish, read_answer  # noqa: E402
 from trainer import Trainer  # noqa: E402
 
 PACE = 20  # steps on a connection at a time
@@ -75,7 +75,7 @@ with Trainer(STEPD_DURABILITY="memory", STEPD_BODY_TIMEOUT="300") as t:
     train(t, s, 900)
     grown = t.memory() - before
     print("memory for 60 listeners who do not read and 1000 events: %d KiB" % grown)
-    check(grown < 60 * 100 + 2000, "what waits for them is bounded", grown)
+    check(ASAN or grown < 60 * 100 + 2000, "what waits for them is bounded", grown)
     t.close(s, "?force=true")
     text, ended = read_to_end(slow[0])
     check(ended and text.count(b"event: step") + text.count(b"event: gap") > 1 and b'"state":"closed"' in text,
