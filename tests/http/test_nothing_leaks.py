@@ -123,7 +123,7 @@ def transfers(t, s, store):
     def put(address, **fields):
         return t.ask("POST", save, {"kind": "state", "name": "n", "upload_url": address, **fields})
 
-    for fault in ("403", "500", "cut", "hang", "redirect", "early"):
+    for fault in ("403", "500", "cut", "hang", "redirect"):
         check(put(url(fault, "failed"))[0] == 502, "a failed upload", fault)
     for address in ("http://x/%s?%s" % (URLS["plain"], SIGNATURE), "https://u:%s@x/%s" % (SIGNATURE, URLS["user"]),
                     "ftp://x/" + URLS["plain"], "https:///" + URLS["plain"], URLS["plain"],
