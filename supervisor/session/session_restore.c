@@ -114,6 +114,24 @@ restored(struct session *s)
 	session_go_on(s);
 }
 
+/* With another worker, where what failed may pass: there was no memory, or a newer snapshot took
+   the place of the anchor and of the journal up to it while this worker was brought to the old one.
+ */
+static void
+fail(struct session *s, int error)
+{
+	const struct anchor *a = &s->anchor;
+
+	if (error == -ENOENT && (a->coming != NULL || a->step > s->restore.step))
+		error = -EAGAIN;
+	if (error == -ENOENT || error == -EBADMSG || error == -EPROTO) {
+		give_up(s);
+		return;
+	}
+	s->state = SESSION_REPLAYING;
+	child_end(s->child);
+}
+
 /* The next step of the journal, or the end. */
 void
 session_replay(struct session *s)
@@ -141,7 +159,7 @@ session_replay(struct session *s)
 		log_error("session %s: step %llu of the journal: %s", s->record.id,
 		    (unsigned long long)r->step + 1, strerror(-fd));
 		free(data);
-		give_up(s);
+		fail(s, fd);
 		return;
 	}
 	r->loss = step.loss;
@@ -168,7 +186,7 @@ resend(struct session *s)
 	fd = datum_log_part(&s->datums, r->part);
 	if (fd < 0) {
 		log_error("session %s: its datums: %s", s->record.id, strerror(-fd));
-		give_up(s);
+		fail(s, fd);
 		return;
 	}
 	s->state = SESSION_RESENDING;
@@ -198,7 +216,7 @@ reopening_answer(struct session *s, struct session_input *in)
 	fd = spool_read_only(s->anchor.fd);
 	if (fd < 0) {
 		log_error("session %s: its snapshot: %s", s->record.id, strerror(-fd));
-		give_up(s);
+		fail(s, fd);
 		return;
 	}
 	wire_put_init(&w, storage, sizeof(storage));

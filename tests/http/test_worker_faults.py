@@ -238,6 +238,21 @@ def worker_of(t):
     return int(children[0])
 
 
+@fault("a worker dies while a snapshot becomes the anchor", "brought back, no step lost")
+def killed_while_an_anchor_changes():
+    """A snapshot becomes the anchor, and the journal up to it goes, while a worker is brought back to
+    the one before it."""
+    with Trainer(STEPD_SNAPSHOT_STEPS="3") as t:
+        s = t.opened()
+        for i in range(60):
+            t.train(s)
+            os.kill(worker_of(t), signal.SIGKILL)
+            answer = t.train(s)
+            if answer[0] != 200:
+                break
+        check(answer[0] == 200 and t.status(s)["step"] == 120, "brought back each time", i, answer)
+
+
 @fault("an idle worker dies", "brought back without being asked")
 def idle_worker_dies():
     with Trainer() as t:
@@ -321,6 +336,7 @@ stops_while_restoring()
 answers_before_death()
 one_that_reads_nothing()
 those_who_wait()
+killed_while_an_anchor_changes()
 idle_worker_dies()
 daemon_dies()
 refused_and_alive()
