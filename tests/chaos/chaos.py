@@ -61,6 +61,7 @@ def report(args, run, quiet):
     print("faults\t%d" % ledger.count_faults())
     for name in PROMISES:
         print("\t%3d %s" % (ledger.faults.get(name, 0), name))
+    print("\tdatums %s" % ("sealed on the disk" if run.sealed else "in memory: rendered again after an end of stepd"))
     print("survived\tkills of the worker %d, kills of stepd %d, stops of stepd %d"
           % (kills["worker killed"], kills["stepd killed"], kills["stepd stopped"]))
     print("steps\t%d acknowledged, %d lost, %d doubled" % (len(ledger.steps), lost, doubled))

@@ -13,7 +13,8 @@ TOKEN = "token-of-the-tests-0123456789"
 # What may be said when something was disturbed. 503: again, with the same key.
 SENTENCES = {
     503: ("the session has no worker", "the trainer is stopping", "the worker of the session",
-          "the session was stopped while it was loading", "the client went before its turn"),
+          "the session was stopped while it was loading", "the client went before its turn",
+          "the opening that came before with this key failed"),
     507: ("the trainer has no disk space", "the trainer has no place to write",
           "no space is left for the artifact", "the artifact could not be written: No space"),
     502: ("the trainer artifact upload failed", "the trainer state download failed"),
@@ -124,8 +125,9 @@ class Connector:
 class Client:
     """A session, or after a resume the next one, and the calls on it."""
 
-    def __init__(self, connector, store, disk, ledger):
+    def __init__(self, connector, store, disk, ledger, sealed):
         self.connector, self.store, self.disk, self.ledger = connector, store, disk, ledger
+        self.sealed = sealed
         self.session, self.ids = None, {}
         self.rendered = time.monotonic()  # all of ids, by the stepd that was there then
 
@@ -164,6 +166,8 @@ class Client:
     def wants_datums(self, answer):
         """They went with the stepd before: 503 where steps are to be replayed, else the contract's 422."""
         detail = str(answer.body.get("detail", "")) if isinstance(answer.body, dict) else ""
+        if self.sealed:
+            return False
         if answer.status == 422 and detail == "the batch names an unknown rendered datum":
             return self.connector.keeper.was_down(self.rendered)
         return answer.status == 503 and re.search("render.* again", detail) is not None

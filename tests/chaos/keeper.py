@@ -87,16 +87,16 @@ class Keeper:
         with self.lock:
             self.process = process
         self.starts += 1
-        line = b""
-        if select.select([process.stdout], [], [], READY)[0]:
-            line = process.stdout.readline()
-        if line.startswith(b"listening on "):
-            self.tls = line.startswith(b"listening on https")
-            self.down_periods[-1][1] = time.monotonic()
-            self.up.set()
-        elif process.poll() is None and line == b"" and not self.asked:
+        if not select.select([process.stdout], [], [], READY)[0]:
             self.problems.append("stepd did not start in %d s" % READY)
             process.kill()
+        line = process.stdout.readline()
+        with self.lock:
+            # One that was killed meanwhile is not up, although it said so.
+            if line.startswith(b"listening on ") and self.asked == 0:
+                self.tls = line.startswith(b"listening on https")
+                self.down_periods[-1][1] = time.monotonic()
+                self.up.set()
         status = process.wait()
         self.went_down()
         process.stdout.close()
@@ -131,6 +131,7 @@ class Keeper:
 
     def end(self):
         """The last one ends by SIGTERM: its status."""
+        self.up.wait(READY)  # where one was killed just now, the next one is meant
         self.ending = True
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)

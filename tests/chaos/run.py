@@ -65,10 +65,12 @@ class Run:
         # The seconds are for the disturbance; what comes after it is bounded too.
         deadline = time.monotonic() + (args.seconds if disturbed else 0) + IN_PEACE
         port = free_port(rng)
+        # Sealed on the disk, datums need never be rendered again, whatever happens to stepd.
+        self.sealed, self.starts = rng.random() < 0.5, random.Random(rng.random())
         self.keeper = Keeper(os.path.join(BUILD, "stepd"), self.settings, self.log, port, self.disk)
         self.connector = Connector(self.keeper, Proxy(("127.0.0.1", port)), self.ledger, rng, self.state,
                                    deadline)
-        self.client = Client(self.connector, self.store, self.disk, self.ledger)
+        self.client = Client(self.connector, self.store, self.disk, self.ledger, self.sealed)
         self.disturber = self.reader = None
         if disturbed:
             self.store.on_fault = lambda method, fault: self.ledger.fault(
@@ -83,10 +85,12 @@ class Run:
                   "STEPD_CA_FILE": self.certificate, "STEPD_EGRESS_ALLOW": "localhost",
                   "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
                   "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_SNAPSHOT_STEPS": "8",
-                  "STEPD_STALL_TIMEOUT": "2", "STEPD_END_TIMEOUT": "2", "STEPD_DISK_RESERVE": "0"}
+                  "STEPD_STALL_TIMEOUT": "2", "STEPD_TRANSFER_TIMEOUT": "4", "STEPD_END_TIMEOUT": "2",
+                  "STEPD_DISK_RESERVE": "0"}
         for what in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE"):
             values["STEPD_%s_TIMEOUT" % what] = WORKER_SECONDS
-        if self.rng.random() < 0.5:
+        values["STEPD_PERSIST_DATA"] = "true" if self.sealed else "false"
+        if self.starts.random() < 0.5:
             values["STEPD_TLS_CERT"] = "auto"
         return values
 
