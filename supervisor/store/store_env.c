@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ipc/wire.h"
+#include "supervisor/store/store_guard.h"
 
 /* Address space, not disk: the file grows with what is in it. */
 enum { STORE_MAP = 1 << 30 };
@@ -34,20 +35,38 @@ store_error(int rc)
 	}
 }
 
+struct application {
+	struct store_env *env;
+	MDB_txn *txn;
+	const struct store_write *writes;
+	size_t count;
+};
+
+static int
+apply(void *arg)
+{
+	const struct application *a = arg;
+
+	for (size_t i = 0; i < a->count; i++) {
+		const struct store_write *w = &a->writes[i];
+		MDB_dbi table = a->env->tables[w->table];
+		MDB_val key = {w->key_len, (void *)(uintptr_t)w->key};
+		MDB_val data = {w->len, (void *)(uintptr_t)w->data};
+		int rc = w->data != NULL ? mdb_put(a->txn, table, &key, &data, 0)
+					 : mdb_del(a->txn, table, &key, NULL);
+
+		if (rc != 0 && !(w->data == NULL && rc == MDB_NOTFOUND))
+			return rc;
+	}
+	return 0;
+}
+
 int
 store_env_apply(struct store_env *s, MDB_txn *txn, const struct store_write *writes, size_t count)
 {
-	for (size_t i = 0; i < count; i++) {
-		const struct store_write *w = &writes[i];
-		MDB_val key = {w->key_len, (void *)(uintptr_t)w->key};
-		MDB_val data = {w->len, (void *)(uintptr_t)w->data};
-		int rc = w->data != NULL ? mdb_put(txn, s->tables[w->table], &key, &data, 0)
-					 : mdb_del(txn, s->tables[w->table], &key, NULL);
+	struct application a = {s, txn, writes, count};
 
-		if (rc != 0 && !(w->data == NULL && rc == MDB_NOTFOUND))
-			return store_error(rc);
-	}
-	return 0;
+	return store_error(store_guard(apply, &a));
 }
 
 int
@@ -82,15 +101,34 @@ restore_length(MDB_env *env, const char *path, const struct stat *st)
 	return truncate(path, (off_t)(info.me_last_pgno + 1) * stat.ms_psize) == 0 ? 0 : errno;
 }
 
+/* The record of the version; the transaction is the caller's to abort. */
+struct versioned {
+	MDB_env *env;
+	MDB_txn *txn;
+	MDB_val data;
+};
+
+static int
+find_version(void *arg)
+{
+	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key};
+	struct versioned *v = arg;
+	MDB_dbi meta;
+	int rc = mdb_txn_begin(v->env, NULL, MDB_RDONLY, &v->txn);
+
+	if (rc == 0)
+		rc = mdb_dbi_open(v->txn, table_names[STORE_META], 0, &meta);
+	if (rc == 0)
+		rc = mdb_get(v->txn, meta, &key, &v->data);
+	return rc;
+}
+
 /* The version of a store that is there, read without touching it: 0 = none yet, or -errno. */
 static int
 read_version(const char *folder)
 {
 	char path[4096];
-	MDB_env *env = NULL;
-	MDB_txn *txn = NULL;
-	MDB_dbi meta;
-	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key}, data;
+	struct versioned v = {0};
 	struct stat st;
 	int rc, version = 0;
 
@@ -99,57 +137,69 @@ read_version(const char *folder)
 		return errno == ENOENT ? 0 : -errno;
 	if (st.st_size == 0)
 		return 0; /* made, but never written: a start that was cut short */
-	rc = mdb_env_create(&env);
+	rc = mdb_env_create(&v.env);
 	if (rc != 0)
 		return store_error(rc);
-	mdb_env_set_maxdbs(env, STORE_TABLES);
-	rc = mdb_env_open(env, folder, MDB_RDONLY | MDB_NOLOCK, 0600);
+	store_guard_env(v.env);
+	mdb_env_set_maxdbs(v.env, STORE_TABLES);
+	rc = mdb_env_open(v.env, folder, MDB_RDONLY | MDB_NOLOCK, 0600);
 	if (rc == 0)
-		rc = restore_length(env, path, &st);
+		rc = restore_length(v.env, path, &st);
 	if (rc == 0)
-		rc = mdb_txn_begin(env, NULL, MDB_RDONLY, &txn);
-	if (rc == 0)
-		rc = mdb_dbi_open(txn, table_names[STORE_META], 0, &meta);
-	if (rc == 0)
-		rc = mdb_get(txn, meta, &key, &data);
+		rc = store_guard(find_version, &v);
 	if (rc == 0) {
 		struct wire_get r;
 
-		wire_get_init(&r, data.mv_data, data.mv_size);
+		wire_get_init(&r, v.data.mv_data, v.data.mv_size);
 		version = (int)(wire_get_u32(&r) & INT32_MAX);
 		if (wire_get_end(&r) != 0 || version == 0)
 			version = -EINVAL;
 	}
-	if (txn != NULL)
-		mdb_txn_abort(txn);
-	mdb_env_close(env);
+	if (v.txn != NULL)
+		mdb_txn_abort(v.txn);
+	mdb_env_close(v.env);
 	return rc == 0 || rc == MDB_NOTFOUND ? version : store_error(rc);
+}
+
+struct tables {
+	struct store_env *env;
+	MDB_txn *txn;
+	bool older; /* than STORE_VERSION, which is to be written */
+};
+
+static int
+make_tables(void *arg)
+{
+	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key}, data;
+	struct tables *t = arg;
+	uint8_t version[4];
+	struct wire_put w;
+	int rc = 0;
+
+	for (int i = 0; rc == 0 && i < STORE_TABLES; i++)
+		rc = mdb_dbi_open(t->txn, table_names[i], MDB_CREATE, &t->env->tables[i]);
+	if (rc != 0 || !t->older)
+		return rc;
+	wire_put_init(&w, version, sizeof(version));
+	wire_put_u32(&w, STORE_VERSION);
+	data = (MDB_val){w.len, version};
+	return mdb_put(t->txn, t->env->tables[STORE_META], &key, &data, 0);
 }
 
 static int
 open_tables(struct store_env *s, bool older)
 {
-	MDB_val key = {sizeof(version_key) - 1, (void *)(uintptr_t)version_key}, data;
-	uint8_t version[4];
-	struct wire_put w;
-	MDB_txn *txn;
-	int rc = mdb_txn_begin(s->env, NULL, 0, &txn);
+	struct tables t = {.env = s, .older = older};
+	int rc = mdb_txn_begin(s->env, NULL, 0, &t.txn);
 
 	if (rc != 0)
 		return store_error(rc);
-	for (int i = 0; rc == 0 && i < STORE_TABLES; i++)
-		rc = mdb_dbi_open(txn, table_names[i], MDB_CREATE, &s->tables[i]);
-	if (rc == 0 && older) {
-		wire_put_init(&w, version, sizeof(version));
-		wire_put_u32(&w, STORE_VERSION);
-		data = (MDB_val){w.len, version};
-		rc = mdb_put(txn, s->tables[STORE_META], &key, &data, 0);
-	}
+	rc = store_guard(make_tables, &t);
 	if (rc != 0) {
-		mdb_txn_abort(txn);
+		mdb_txn_abort(t.txn);
 		return store_error(rc);
 	}
-	return store_error(mdb_txn_commit(txn));
+	return store_error(mdb_txn_commit(t.txn));
 }
 
 int
@@ -165,6 +215,8 @@ store_env_open(struct store_env *s, const char *folder)
 	if (version > STORE_VERSION)
 		return -EPROTO;
 	rc = mdb_env_create(&s->env);
+	if (rc == 0)
+		store_guard_env(s->env);
 	if (rc == 0)
 		rc = mdb_env_set_maxdbs(s->env, STORE_TABLES);
 	if (rc == 0)
@@ -206,30 +258,68 @@ store_env_facts(struct store_env *s, struct store_facts *out)
 	return 0;
 }
 
+struct lookup {
+	MDB_txn *txn;
+	MDB_dbi table;
+	MDB_val key, value;
+};
+
+static int
+look_up(void *arg)
+{
+	struct lookup *l = arg;
+
+	return mdb_get(l->txn, l->table, &l->key, &l->value);
+}
+
 int
 store_env_get(struct store_env *s, enum store_table table, const void *key, size_t key_len,
     void **data, size_t *len)
 {
-	MDB_val k = {key_len, (void *)(uintptr_t)key}, value;
-	MDB_txn *txn;
+	struct lookup l = {.table = s->tables[table], .key = {key_len, (void *)(uintptr_t)key}};
 	int rc;
 
 	*data = NULL;
 	*len = 0;
-	rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
+	rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &l.txn);
 	if (rc != 0)
 		return store_error(rc);
-	rc = mdb_get(txn, s->tables[table], &k, &value);
+	rc = store_guard(look_up, &l);
 	if (rc == 0) {
-		*data = malloc(value.mv_size + 1);
+		*data = malloc(l.value.mv_size + 1);
 		if (*data != NULL)
-			memcpy(*data, value.mv_data, value.mv_size);
-		*len = value.mv_size;
+			memcpy(*data, l.value.mv_data, l.value.mv_size);
+		*len = l.value.mv_size;
 	}
-	mdb_txn_abort(txn);
+	mdb_txn_abort(l.txn);
 	if (rc == MDB_NOTFOUND)
 		return -ENOENT;
 	return rc == 0 && *data == NULL ? -ENOMEM : store_error(rc);
+}
+
+struct walk {
+	MDB_txn *txn;
+	MDB_dbi table;
+	MDB_cursor *cursor;
+	int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len);
+	void *ctx;
+	int got; /* of each */
+};
+
+static int
+walk(void *arg)
+{
+	struct walk *w = arg;
+	MDB_val key, data;
+	int rc = mdb_cursor_open(w->txn, w->table, &w->cursor);
+
+	while (rc == 0 && w->got == 0) {
+		rc = mdb_cursor_get(w->cursor, &key, &data, MDB_NEXT);
+		if (rc == 0)
+			w->got =
+			    w->each(w->ctx, key.mv_data, key.mv_size, data.mv_data, data.mv_size);
+	}
+	return rc;
 }
 
 int
@@ -237,22 +327,14 @@ store_env_each(struct store_env *s, enum store_table table,
     int (*each)(void *ctx, const void *key, size_t key_len, const void *data, size_t len),
     void *ctx)
 {
-	MDB_cursor *cursor = NULL;
-	MDB_val key, data;
-	MDB_txn *txn;
-	int rc, got = 0;
+	struct walk w = {.table = s->tables[table], .each = each, .ctx = ctx};
+	int rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &w.txn);
 
-	rc = mdb_txn_begin(s->env, NULL, MDB_RDONLY, &txn);
 	if (rc != 0)
 		return store_error(rc);
-	rc = mdb_cursor_open(txn, s->tables[table], &cursor);
-	while (rc == 0 && got == 0) {
-		rc = mdb_cursor_get(cursor, &key, &data, MDB_NEXT);
-		if (rc == 0)
-			got = each(ctx, key.mv_data, key.mv_size, data.mv_data, data.mv_size);
-	}
-	if (cursor != NULL)
-		mdb_cursor_close(cursor);
-	mdb_txn_abort(txn);
-	return got != 0 ? got : rc == MDB_NOTFOUND ? 0 : store_error(rc);
+	rc = store_guard(walk, &w);
+	if (w.cursor != NULL)
+		mdb_cursor_close(w.cursor);
+	mdb_txn_abort(w.txn);
+	return w.got != 0 ? w.got : rc == MDB_NOTFOUND ? 0 : store_error(rc);
 }

@@ -204,6 +204,17 @@ TEST(a_cut_store_ends_nothing)
 			continue;
 		}
 		refused += store_each(s, STORE_SESSIONS, note, &seen) != 0;
+		for (int i = 0; i < RECORDS; i += RECORDS / 4) {
+			struct store_write one;
+			size_t len;
+			void *got;
+
+			snprintf(key, sizeof(key), "%08d", i);
+			one = put(key, data);
+			store_get(s, STORE_SESSIONS, key, strlen(key), &got, &len);
+			free(got);
+			CHECK(store_commit(s, &one, 1, count_done, &done) == 0);
+		}
 		store_close(s);
 	}
 	CHECK(refused > 0);
