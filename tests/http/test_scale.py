@@ -18,7 +18,14 @@ HEALTH = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def descriptors(t):
-    return len(os.listdir("/proc/%d/fd" % t.process.pid))
+    """As stepd counts them: nobody else may look."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.connect(os.path.join(t.state, "status.sock"))
+        sock.settimeout(60)
+        document = b""
+        while piece := sock.recv(65536):
+            document += piece
+    return json.loads(document)["open_files"]
 
 
 def settled(t, want):
