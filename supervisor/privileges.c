@@ -174,14 +174,14 @@ static int
 forbid_families(scmp_filter_ctx filter)
 {
 	const struct scmp_arg_cmp other_netlink[] = {
-	    SCMP_A0(SCMP_CMP_EQ, AF_NETLINK), SCMP_A2(SCMP_CMP_NE, 0)};
-	const struct scmp_arg_cmp above = SCMP_A0(SCMP_CMP_GT, AF_NETLINK);
+	    {0, SCMP_CMP_EQ, AF_NETLINK, 0}, {2, SCMP_CMP_NE, 0, 0}};
+	const struct scmp_arg_cmp above = {0, SCMP_CMP_GT, AF_NETLINK, 0};
 	int rc = forbid(filter, "socket", EAFNOSUPPORT, 2, other_netlink);
 
 	if (rc == 0)
 		rc = forbid(filter, "socket", EAFNOSUPPORT, 1, &above);
 	for (unsigned family = 0; rc == 0 && family < AF_NETLINK; family++) {
-		const struct scmp_arg_cmp is = SCMP_A0(SCMP_CMP_EQ, family);
+		const struct scmp_arg_cmp is = {0, SCMP_CMP_EQ, family, 0};
 
 		if (family != AF_UNIX && family != AF_INET && family != AF_INET6)
 			rc = forbid(filter, "socket", EAFNOSUPPORT, 1, &is);
