@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 from daemon import BUILD, TOKEN, Stepd, check, finish, read_answer
+from fault_table import fault
 from trainer import Trainer
 
 LAUNCHER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "activate.py")
@@ -62,6 +63,8 @@ def served():
             check("LISTEN_" not in f.read(), "nor hears of them")
 
 
+@fault("clients come while stepd restarts, with systemd's socket",
+       "they wait in line and are served")
 def restart():
     """The socket outlives stepd: who connects in between is served by the next one."""
     with socket.create_server(("127.0.0.1", 0)) as door:
@@ -79,6 +82,8 @@ def restart():
         waiting.close()
 
 
+@fault("sockets are handed over that are none to listen on",
+       "refused, the descriptor is named")
 def refused():
     for kinds, settings, words in [
             ("file", {}, "descriptor 3 is no socket"),

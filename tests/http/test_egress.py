@@ -13,6 +13,7 @@ import own_network
 own_network.enter()
 
 from daemon import check, finish  # noqa: E402
+from fault_table import fault  # noqa: E402
 from faulty_store import Store, certificate  # noqa: E402
 from trainer import Trainer  # noqa: E402
 
@@ -72,6 +73,8 @@ def save(t, session, answers, host=None):
     return status, list(door.came)
 
 
+@fault("names and forms of private addresses in upload URLs, IPv4, IPv6, mapped, NAT64, 6to4",
+       "none is connected to")
 def connecting():
     with Trainer(**settings) as t:
         s = t.opened()
@@ -91,6 +94,8 @@ def connecting():
         check(all(a not in t.logged() for a in PRIVATE4), "and not where to")
 
 
+@fault("a name that is public, then private",
+       "the address that was judged is the one connected to")
 def rebinding():
     """The address that was judged is the one that is connected to, whatever the name says next."""
     with Trainer(**settings) as t:
@@ -120,6 +125,8 @@ def rebinding():
         check(save(t, s, [["192.168.1.1"]]) == (502, []), "by no other name")
 
 
+@fault("an environment that trusts other certificates or wants keys written",
+       "nothing changes")
 def environment():
     """Nothing that libraries read from it makes a certificate good, or writes keys to a file."""
     other = certificate(folder, "other", "*.stores.example")

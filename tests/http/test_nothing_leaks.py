@@ -11,6 +11,7 @@ import tempfile
 import time
 
 from daemon import BUILD, Stepd, check, finish
+from fault_table import fault
 from faulty_store import Store, certificate
 from trainer import Trainer, background
 
@@ -258,6 +259,8 @@ def run(persist, store, cert, folder):
         check(len(kept) > 60 and "token alice" in t.logged() and "422" in t.logged(), "much went wrong", len(kept))
 
 
+@fault("much goes wrong at the level of debug",
+       "no token, signed URL or training text in logs, files, status, refusals, environments")
 def main():
     things = tempfile.mkdtemp(prefix="stepd-test-")
     cert, key = certificate(things, "good")
@@ -273,7 +276,7 @@ def main():
         run(persist, store, cert, folder)
         shutil.rmtree(folder)
     shutil.rmtree(things)
-    finish()
 
 
 main()
+finish()

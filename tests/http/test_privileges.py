@@ -9,6 +9,7 @@ import sys
 import tempfile
 
 from daemon import ASAN, BUILD, Stepd, check, finish
+from fault_table import fault
 from trainer import Trainer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -78,6 +79,8 @@ def probes(**settings):
         return got, given_up(t) if not settings else None
 
 
+@fault("a program in stepd's place traces, mounts, listens, writes elsewhere",
+       "each is refused by the kernel")
 def from_inside():
     got, (_, lacks) = probes()
     free, _ = probes(STEPD_SANDBOX="off")
@@ -113,6 +116,8 @@ def landlock_version():
     return ctypes.CDLL(None).syscall(444, None, ctypes.c_size_t(0), 1)
 
 
+@fault("a whole session as a user without rights",
+       "it works")
 def as_a_user():
     """Its own user, as systemd's unit has it: a real worker in its own sandbox works under all of this."""
     folder = tempfile.mkdtemp(prefix="stepd-test-")

@@ -11,6 +11,7 @@ import ssl
 import time
 
 from daemon import ASAN, BEARER, check, finish
+from fault_table import fault
 from trainer import MESSAGES, Trainer, background
 
 CONNECTIONS, REQUESTS, DRIPPING = 1000, 10000, 500
@@ -88,6 +89,8 @@ def drive(clients):
                     left -= 1
 
 
+@fault("10,000 requests over 1,000 connections",
+       "no error, no growth, under 30 MB")
 def thousand():
     with Trainer(STEPD_CONNECTIONS="1100", STEPD_IDLE_TIMEOUT="600", STEPD_LOG_LEVEL="info") as t:
         s = t.opened()
@@ -120,6 +123,8 @@ def thousand():
         check(t.status(s)["step"] == 2, "the step that it is at")
 
 
+@fault("1,000 idle connections by TLS",
+       "less than 20 KB each")
 def thousand_by_tls():
     with Trainer(STEPD_CONNECTIONS="1100", STEPD_IDLE_TIMEOUT="600", STEPD_TLS_CERT="auto",
                  STEPD_LOG_LEVEL="info") as t:
@@ -172,6 +177,8 @@ class Drip:
         self.process.join()
 
 
+@fault("500 clients that drip headers while steps are trained",
+       "every step is answered; they are turned out in time")
 def slowloris():
     with Trainer(STEPD_HEADER_TIMEOUT="30") as t:
         s = t.opened()

@@ -165,6 +165,8 @@ def fingerprint(sock):
     return sock.getpeercert(binary_form=True)
 
 
+@fault("certificate and key change while clients are connected",
+       "old connections go on, new ones get the new; a pair that is none changes nothing")
 def new_certificate():
     """The pair of an operator is replaced while a connection and its request are under way."""
     first, second = certificate(folder, "first"), certificate(folder, "second")
@@ -221,6 +223,8 @@ def new_certificate():
             check(fingerprint(sock) != before, "and made anew when it is not there")
 
 
+@fault("old versions and weak ciphers of TLS are asked for",
+       "refused")
 def ciphers():
     """Only TLS 1.2 and 1.3, forward secret and authenticated."""
     weak = ["AES128-SHA", "AES256-GCM-SHA384", "ECDHE-ECDSA-AES128-SHA", "ECDHE-ECDSA-AES256-SHA384",
