@@ -30,6 +30,10 @@ judge(void *arg, struct http_request *r, struct http_plan *plan)
 		http_reply_detail(r, 401, "no");
 		return -1;
 	}
+	if (strcmp(http_path(r), "/wait") == 0) {
+		http_refuse_late(r, 0, 401, "no, later");
+		return -1;
+	}
 	plan->body = strcmp(http_path(r), "/discard") == 0 ? HTTP_BODY_DISCARD : HTTP_BODY_MEMORY;
 	plan->needs_length = strcmp(http_path(r), "/length") == 0;
 	plan->limit = BODY_MAX;
@@ -68,7 +72,7 @@ start(void)
 
 	signal(SIGPIPE, SIG_IGN); /* as main does */
 	base = event_base_new();
-	if (base == NULL || http_server_open(&server, base, "127.0.0.1:0", 0, &options) != 0)
+	if (base == NULL || http_server_open(&server, base, &options) != 0)
 		abort();
 }
 

@@ -65,7 +65,8 @@ check(char *const *env)
 	if (secret != NULL && strstr(error, secret) != NULL)
 		abort();
 	if (rc == 0) {
-		if (c.token == NULL || c.state_dir == NULL || c.worker == NULL)
+		if ((c.token == NULL && c.tokens_file == NULL) || c.state_dir == NULL ||
+		    c.worker == NULL)
 			abort();
 		check_printed(&c, secret);
 		egress_init(&egress, c.egress_allow, bad, sizeof(bad));
