@@ -18,7 +18,7 @@
 #include "supervisor/state.h"
 #include "supervisor/stepd.h"
 
-enum { OTHER_DESCRIPTORS = 128 }; /* store, workers, transfers, bodies */
+enum { OTHER_DESCRIPTORS = 192 }; /* store, workers, transfers, bodies, answers of operations */
 
 /* May plain HTTP be spoken there? */
 static bool

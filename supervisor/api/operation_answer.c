@@ -9,6 +9,7 @@
 #include "ipc/json_write.h"
 #include "ipc/log.h"
 #include "supervisor/api/operations.h"
+#include "supervisor/session/session.h"
 
 /* The body out of the file, which holds more than that. NULL: no memory, or it could not be read.
  */
@@ -51,15 +52,16 @@ keep_body(struct operation *o, char *body, size_t len)
 {
 	o->len = len;
 	o->in_memory = o->text || len > OPERATION_BODY_MAX;
-	if (o->in_memory) {
+	if (o->in_memory)
 		o->stepd->operations->memory += len;
-		o->fd = blob_from("answer", body, len);
-		free(body);
-		if (o->fd < 0)
-			operation_drop_body(o);
-	} else {
+	if (len <= OPERATION_FILE_MIN) {
 		o->body = body;
+		return;
 	}
+	o->fd = blob_from("answer", body, len);
+	free(body);
+	if (o->fd < 0)
+		operation_drop_body(o);
 }
 
 void
@@ -76,6 +78,8 @@ operation_take_answer(struct operation *o, const struct http_answer *answer)
 		memcpy(body, answer->body, answer->len);
 	if (body != NULL)
 		keep_body(o, body, (size_t)answer->len);
+	if (o->headers == NULL)
+		operation_drop_body(o);
 	bound_memory(o->stepd->operations);
 }
 
@@ -92,6 +96,21 @@ operation_drop_body(struct operation *o)
 	o->body = NULL;
 }
 
+static const char *
+gone_sentence(const struct operation *o)
+{
+	switch (o->kind) {
+	case REQUEST_OPEN:
+	case REQUEST_TRAIN:
+	case REQUEST_SAVE:
+	case REQUEST_CLOSE:
+		return "stepd had no memory for the answer; GET /v1/sessions tells what was done";
+	default:
+		return "the answer was in memory only and is gone; nothing was lost: send the "
+		       "request again";
+	}
+}
+
 void
 operation_reply_answer(struct operation *o, struct http_request *r)
 {
@@ -103,10 +122,8 @@ operation_reply_answer(struct operation *o, struct http_request *r)
 	    .len = o->len};
 
 	http_add_header(r, "Stepd-Operation", o->id);
-	if (o->headers == NULL || (o->body == NULL && o->fd < 0))
-		http_reply_detail(r, 503,
-		    "the answer was in memory only and is gone; nothing was lost: send the request "
-		    "again");
+	if (o->body == NULL && o->fd < 0)
+		http_reply_detail(r, 503, gone_sentence(o));
 	else
 		http_reply_answer(r, &answer);
 }

@@ -169,10 +169,11 @@ operation_keep(struct operation *o, void (*done)(void *ctx, int error))
 	if (o->answered) {
 		record.stage = OPERATION_ANSWERED;
 		record.status = o->status;
-		record.headers = o->headers;
-		record.has_body = !o->in_memory;
+		/* A body that is in memory only, or that there was no memory for, is not kept. */
+		record.has_body = o->body != NULL && !o->in_memory;
+		record.headers = o->headers != NULL ? o->headers : "";
 		record.body = o->body;
-		record.body_len = o->in_memory ? 0 : o->len;
+		record.body_len = record.has_body ? o->len : 0;
 	} else {
 		record.learning_rate = o->learning_rate;
 		record.force = o->force;

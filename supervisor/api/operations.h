@@ -25,6 +25,7 @@ struct session_request;
 enum {
 	OPERATIONS_MAX = 10000,		      /* the oldest that are done are forgotten */
 	OPERATIONS_MEMORY = 64 * 1024 * 1024, /* bytes of answers that the store does not have */
+	OPERATION_FILE_MIN = 1024 * 1024,     /* bytes; a larger answer has a descriptor */
 	OPERATION_BUCKETS = 1024,
 	OPERATION_WAIT_MAX = 300, /* seconds */
 };
