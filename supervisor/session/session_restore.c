@@ -155,6 +155,13 @@ session_replay(struct session *s)
 	if (error == 0 && step.stage != JOURNAL_DONE)
 		error = -EBADMSG;
 	fd = error == 0 ? blob_from("datum-ids", step.ids, step.ids_len) : error;
+	if (error == -ENOENT && (s->anchor.step > r->step || s->anchor.coming != NULL)) {
+		/* A newer snapshot was chosen meanwhile, and the journal before it went: from
+		   there. */
+		s->state = SESSION_REPLAYING;
+		child_end(s->child);
+		return;
+	}
 	if (fd < 0) {
 		log_error("session %s: step %llu of the journal: %s", s->record.id,
 		    (unsigned long long)r->step + 1, strerror(-fd));
