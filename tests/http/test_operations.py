@@ -69,13 +69,17 @@ def every_call():
         check(trained[2]["stepd-step"] == "1" and trained[2]["stepd-durable"] == "disk", "headers", trained)
         t.same(t.result(place), trained, "as often as it is asked")
         t.same(t.result(place, None), trained, "without waiting")
-        url = t.sign()["put_url"]
-        save = {"kind": "state", "name": "n", "upload_url": url}
+        urls = t.sign()
+        save = {"kind": "state", "name": "n", "upload_url": urls["put_url"]}
         saved = t.result(t.accepted(s, "artifacts:save", save))
         check(saved[0] == 200 and saved[1]["size_bytes"] == 1 << 20, "save", saved)
         check(t.status(s)["last_saved"]["sha256"] == saved[1]["sha256"], "it is what was saved")
         generated = t.result(t.accepted(s, "samples:generate", {"prompt": "p"}))
         t.same(generated, t.generate(s), "generate")
+        body = {"datum_ids": ["datum-e"]}
+        t.same(t.result(t.accepted(s, "datums:evaluate", body)), t.post(s, "datums:evaluate", body), "evaluate")
+        verified = t.result(t.accepted(s, "artifacts:verify", {"kind": "state", "download_url": urls["get_url"]}))
+        check(verified[0] == 200, "verify", verified)
         refused = t.result(t.accepted(s, "batches:train", step("nobody")))
         t.same(refused, t.train(s, "nobody"), "a refusal of the worker")
         check(refused[0] == 422, "which is one", refused)
@@ -288,6 +292,12 @@ def bounded_memory():
     with Later() as t:
         s = t.opened()
         body = examples(*["%0256d" % n for n in range(10000)])
+        check(t.result(t.accepted(s, "datums:render", examples("e")))[0] == 200, "a small one")
+        before = len(os.listdir("/proc/%d/fd" % t.process.pid))
+        for _ in range(50):
+            check(t.result(t.accepted(s, "datums:render", examples("e")))[0] == 200, "small ones")
+        after = len(os.listdir("/proc/%d/fd" % t.process.pid))
+        check(after <= before + 2, "hold no descriptors", before, after)
         places = []
         for n in range(20):
             places.append(t.accepted(s, "datums:render", body, key("k%d" % n)))
