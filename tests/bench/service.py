@@ -18,12 +18,14 @@ class Service:
     def __init__(self, build, model_dir, **settings):
         self.state = tempfile.mkdtemp(prefix="stepd-bench-")
         self.token = secrets.token_hex(32)
-        environment = dict(os.environ, STEPD_LISTEN="127.0.0.1:0", STEPD_TLS_CERT="auto", STEPD_STATE_DIR=self.state,
-                           STEPD_MODEL_DIR=os.path.abspath(model_dir), TRAINER_TOKEN=self.token)
-        environment.update(settings)
+        self.environment = dict(os.environ, STEPD_LISTEN="127.0.0.1:0", STEPD_TLS_CERT="auto", STEPD_STATE_DIR=self.state,
+                                STEPD_MODEL_DIR=os.path.abspath(model_dir), TRAINER_TOKEN=self.token, **settings)
+        self.program, self.log = os.path.join(build, "stepd"), open(os.path.join(self.state, "log"), "wb")
+        self.start()
+
+    def start(self):
         self.started = time.monotonic()
-        self.log = open(os.path.join(self.state, "log"), "wb")
-        self.process = subprocess.Popen([os.path.join(build, "stepd")], env=environment, stderr=self.log, stdout=self.log)
+        self.process = subprocess.Popen([self.program], env=self.environment, stderr=self.log, stdout=self.log)
         self.connection = None
         address = os.path.join(self.state, "address")
         while not os.path.exists(address) or not open(address).read().endswith("\n"):
@@ -32,6 +34,12 @@ class Service:
             time.sleep(0.002)
         self.address = urlsplit(open(address).read().strip())
         self.context = ssl.create_default_context(cafile=os.path.join(self.state, "tls-cert.pem"))
+
+    def kill(self):
+        """As by kill -9; start() makes the next one of the same state."""
+        self.process.kill()
+        self.process.wait()
+        os.unlink(os.path.join(self.state, "address"))
 
     def raw(self, method, path, body=None):
         """(status, body bytes) over a kept connection."""

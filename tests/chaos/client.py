@@ -42,6 +42,7 @@ class Connector:
         self.keeper, self.proxy, self.ledger, self.rng = keeper, proxy, ledger, rng
         self.state, self.deadline = state, deadline
         self.cuts, self.lock = [], threading.Lock()
+        self.way = ""  # of the last try, to be told
 
     def arm(self, cut):
         with self.lock:
@@ -54,7 +55,9 @@ class Connector:
             return self.cuts.pop(0)
 
     def connect(self, cut):
+        self.way = "tls" if self.keeper.tls else "plain"
         if cut is None and self.rng.random() < 0.5:
+            self.way += ", straight"
             sock, carried = socket.create_connection(self.keeper.address, timeout=60), None
         else:
             sock, carried = self.proxy.connect(60)
@@ -76,7 +79,8 @@ class Connector:
             return self.exchange(cut, method, path, body, key)
         except (OSError, http.client.HTTPException, ValueError) as error:
             if cut is None and not self.keeper.was_down(began):
-                self.ledger.problem("no answer to %s %s, without a cause: %r" % (method, path, error))
+                self.ledger.problem("no answer to %s %s, without a cause: %r %s; after %.3f s, stepd is there for %.1f s" % (
+                    method, path, error, self.way, time.monotonic() - began, self.keeper.there_for()))
             raise Lost(repr(error)) from error
 
     def exchange(self, cut, method, path, body, key):

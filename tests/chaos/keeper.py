@@ -110,6 +110,10 @@ class Keeper:
     def was_down(self, since):
         return any(end is None or end >= since for _, end in self.down_periods)
 
+    def there_for(self):
+        end = self.down_periods[-1][1]
+        return 0 if end is None else time.monotonic() - end
+
     def signal(self, number):
         """Ends the stepd that is there; the next one follows. Whether there was one."""
         with self.lock:

@@ -86,7 +86,7 @@ class Run:
                   "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
                   "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_SNAPSHOT_STEPS": "8",
                   "STEPD_STALL_TIMEOUT": "2", "STEPD_TRANSFER_TIMEOUT": "4", "STEPD_END_TIMEOUT": "2",
-                  "STEPD_DISK_RESERVE": "0"}
+                  "STEPD_DISK_RESERVE": "0", "STEPD_LOG_LEVEL": "debug"}
         for what in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE"):
             values["STEPD_%s_TIMEOUT" % what] = WORKER_SECONDS
         values["STEPD_PERSIST_DATA"] = "true" if self.sealed else "false"
