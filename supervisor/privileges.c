@@ -74,7 +74,7 @@ static const char *const forbidden[] = {
 static const char *const unheard[] = {
     "SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE", "OPENSSL_ENGINES", "OPENSSL_MODULES"};
 
-static char holds[TEXT_MAX], lacks[TEXT_MAX];
+static char holds[TEXT_MAX], lacks[TEXT_MAX], text[3 * TEXT_MAX + 32] = "off";
 
 /* One more item of a list. */
 __attribute__((format(printf, 2, 3))) static void
@@ -246,6 +246,13 @@ privileges_drop(const struct config *c)
 	/* By name or by right, files are written below the state folder only. */
 	told("files", privileges_files(c));
 	told("system calls", filter_calls());
-	log_info("privileges given up: %s%s%s%s%s", holds, *lacks != '\0' ? "; without " : "",
-	    lacks, *left != '\0' ? "; kept: " : "", left);
+	snprintf(text, sizeof(text), "%s%s%s%s%s", holds, *lacks != '\0' ? "; without " : "", lacks,
+	    *left != '\0' ? "; kept: " : "", left);
+	log_info("privileges given up: %s", text);
+}
+
+const char *
+privileges_text(void)
+{
+	return text;
 }

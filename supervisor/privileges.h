@@ -13,5 +13,7 @@ struct config;
 /* Before the first thread; sockets listen already, the state folder is there. Writes one line to
    the log, and a warning for the superuser. */
 void privileges_drop(const struct config *c);
+/* What that line says: "off", or "closed memory, ...; without ...; kept: ...". A view. */
+const char *privileges_text(void);
 
 #endif

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
 #include "ipc/log.h"
 #include "supervisor/api/operations.h"
@@ -15,6 +14,7 @@
 #include "supervisor/http/http_server.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/http/percent.h"
+#include "supervisor/monotonic.h"
 
 static const struct route routes[] = {
     {"GET", "/healthz", CALLER_ANYONE, BODY_NONE, NULL, api_healthz, LATER_NO},
@@ -141,15 +141,6 @@ find(struct http_request *r, char **param)
 	return NULL;
 }
 
-static uint64_t
-monotonic_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* A wrong token is told so late: the more there were from its address, the later. Not sooner with
    another status: whoever waits is told what the contract says, and who shares an address with a
    guesser is never asked to come back, for a right token passes at once, always. */
@@ -158,7 +149,7 @@ refuse_token(struct stepd *s, struct http_request *r)
 {
 	static const char sentence[] = "invalid trainer authorization";
 	static uint64_t told = 0; /* at most a line a minute, whoever knocks */
-	uint64_t now = monotonic_ms();
+	uint64_t now = (uint64_t)(monotonic_seconds() * 1000);
 	bool news;
 	unsigned wait = backoff_wrong(s->backoff, http_origin(r), now, &news);
 

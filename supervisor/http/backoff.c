@@ -15,6 +15,7 @@ struct place {
 };
 
 struct backoff {
+	uint64_t count;		  /* of wrong tokens, ever */
 	size_t used;		  /* places, from the first on: the others cost no memory yet */
 	TAILQ_HEAD(, place) ages; /* not heard of for longest first */
 	LIST_HEAD(, place) chains[BACKOFF_PLACES];
@@ -39,6 +40,12 @@ void
 backoff_free(struct backoff *b)
 {
 	free(b);
+}
+
+uint64_t
+backoff_count(const struct backoff *b)
+{
+	return b->count;
 }
 
 static struct place *
@@ -79,6 +86,7 @@ backoff_wrong(struct backoff *b, const struct in6_addr *address, uint64_t now_ms
 	uint64_t forgotten = p->wrong > 0 ? (now_ms - p->since) / BACKOFF_FORGIVE_MS : 0;
 	unsigned wait = BACKOFF_FIRST_MS;
 
+	b->count++;
 	TAILQ_REMOVE(&b->ages, p, age);
 	TAILQ_INSERT_TAIL(&b->ages, p, age);
 	p->wrong -= forgotten < p->wrong ? (unsigned)forgotten : p->wrong;

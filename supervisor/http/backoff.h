@@ -25,6 +25,8 @@ enum {
 struct backoff *backoff_new(void);
 void backoff_free(struct backoff *b);
 
+/* Wrong tokens so far, from everywhere. */
+uint64_t backoff_count(const struct backoff *b);
 /* A wrong token came from there. Returns the milliseconds that its answer shall wait. *news: this
    is the first one that has to wait since long, for the log. now_ms: monotonic. */
 unsigned backoff_wrong(

@@ -7,8 +7,11 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "supervisor/http/backoff.h"
 #include "supervisor/http/http_server.h"
 #include "supervisor/http/tls.h"
+#include "supervisor/http/tokens.h"
+#include "supervisor/privileges.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/status/events.h"
 #include "supervisor/stepd.h"
@@ -88,6 +91,7 @@ put_process(
 	else
 		json_put_null(w, "open_files");
 	json_put_string(w, "durability", s->config->durability);
+	json_put_string(w, "privileges", privileges_text());
 	put_settings(w, s->config);
 }
 
@@ -133,6 +137,11 @@ put_http(struct json_writer *w, struct stepd *s)
 	json_put_uint(w, "limit", c.limit);
 	json_put_uint(w, "turned_away", c.turned_away);
 	json_put_uint(w, "event_listeners", events_listeners(s));
+	json_write_object_end(w);
+	json_write_key(w, "tokens");
+	json_write_object(w);
+	json_put_uint(w, "known", s->tokens != NULL ? tokens_count(s->tokens) : 0);
+	json_put_uint(w, "wrong", s->backoff != NULL ? backoff_count(s->backoff) : 0);
 	json_write_object_end(w);
 	json_write_key(w, "requests");
 	json_write_object(w);

@@ -1,8 +1,10 @@
 """What stepd has given up: told in its log, seen by the kernel, tried by a program that it started; and that
 stepd and its workers do all their work without it."""
+import json
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -36,10 +38,16 @@ def given_up(t):
     return holds, lacks
 
 
-def from_outside(t, root):
+def from_outside(t, root, status=None):
     holds, lacks = given_up(t)
     s = proc_status(t.process.pid)
     check(holds.startswith("closed memory, no new privileges, capabilities"), "the log's line", holds, lacks)
+    if root == ROOT:  # others may not ask
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(status or os.path.join(t.state, "status.sock"))
+            document = b"".join(iter(lambda: sock.recv(65536), b""))
+        told = json.loads(document)["privileges"]
+        check(told.startswith(holds), "status has it too", told)
     check(s["NoNewPrivs"] == "1", "no new privileges", s)
     if "system calls" not in lacks:
         check(s["Seccomp"] == "2", "a filter", s)
@@ -140,7 +148,7 @@ def as_a_user():
     with Stepd(state=state, prefix=prefix, STEPD_MODEL_DIR=models, STEPD_WORKER=WORKER, STEPD_THREADS="2", HOME=state,
                SSLKEYLOGFILE=os.path.join(state, "keys"), STEPD_TLS_CERT="auto", STEPD_LISTEN="localhost:0",
                STEPD_STATUS_SOCKET=os.path.join(door, "status.sock")) as t:
-        from_outside(t, False)
+        from_outside(t, False, os.path.join(door, "status.sock"))
         s = proc_status(t.process.pid)
         check(ROOT is False or s["Uid"].split()[0] == str(NOBODY), "as nobody", s["Uid"])
         if not ASAN:
@@ -156,8 +164,6 @@ def as_a_user():
 
 def session(t):
     """Open, render, train, save, resume."""
-    import json
-
     def ask(method, path, body=None):
         status, answer = t.call(method, path, body)
         check(status == 200, method, path, status, answer)

@@ -1,4 +1,5 @@
 """Several tokens by name, their rotation and the certificate's by SIGHUP, and what guessing costs."""
+import json
 import os
 import shutil
 import signal
@@ -277,6 +278,12 @@ def guessing():
         check(time.monotonic() - begun >= 0.05 + 0.1 + 0.2 + 0.4, "no sooner than they should", waits)
         check(stepd.logged().count("wrong tokens from 127.0.0.1") == 1, "the log says it once")
         check(stepd.call("GET", "/healthz", headers=())[0] == 200, "what needs no token does not wait")
+
+        with socket.socket(socket.AF_UNIX) as sock:
+            sock.connect(os.path.join(stepd.state, "status.sock"))
+            document = b"".join(iter(lambda: sock.recv(65536), b""))
+        told = json.loads(document)["tokens"]
+        check(told == {"known": 1, "wrong": 24}, "status counts them", told)
 
         # Those that wait make room for others: no more guessers than connections, and all for nothing.
         raw = b"GET /v1/sessions HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\n\r\n"
