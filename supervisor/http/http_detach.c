@@ -79,6 +79,8 @@ http_reply_answer(struct http_request *r, const struct http_answer *answer)
 			*value = '\0';
 			http_add_header(r, copy, value + 2);
 		}
+		if (copy == NULL && r->conn != NULL)
+			r->conn->broken = true;
 		free(copy);
 	}
 	if (answer->type == NULL) {

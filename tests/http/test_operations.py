@@ -241,6 +241,34 @@ def killed_at_once():
             t.close(s, "?force=true")
 
 
+@fault("stepd is killed right after the 202 of an opening, and of closing",
+       "the session is open or not there at all; it is closed")
+def killed_at_either_end():
+    body = {"base_model": "org/model", "lora_rank": 8, "seed": 7}
+    for _ in range(4):
+        first = Later()
+        place = first.place(first.ask("POST", "/v1/sessions", body, [ASYNC, key("open")]))
+        first.end(signal.SIGKILL)
+        second = Later(folder=first.folder)
+        answer = second.result(place)
+        listed = [st["session_id"] for st in second.ask("GET", "/v1/sessions")[1]["sessions"]]
+        if answer[0] == 200:
+            check(listed == [answer[1]["session_id"]], "open", answer, listed)
+        else:
+            check(answer[0] == 503 and "again" in answer[1]["detail"] and not listed, "not there", answer, listed)
+        again = second.result(second.place(second.ask("POST", "/v1/sessions", body, [ASYNC, key("open")])))
+        check(again[0] == 200 and answer[0] in (503, 200), "sent again", again)
+        check(answer[0] == 503 or again[1] == answer[1], "the same session", answer, again)
+        s = again[1]["session_id"]
+        check(second.train(s)[0] == 200, "it trains")
+        place = second.place(second.ask("DELETE", "/v1/sessions/%s?force=true" % s, None, [ASYNC]))
+        second.end(signal.SIGKILL)
+        with Later(folder=first.folder) as t:
+            answer = t.result(place)
+            check(answer[0] == 200 and answer[1]["state"] == "closed", "closed", answer)
+            check(t.status(s)["state"] == "closed" and not t.active(), "and it is")
+
+
 @fault("stepd is stopped with an operation under way", "it is finished, and told after the start")
 def stopped_with_one_under_way():
     first = Later("TRAIN:1:slow")
@@ -369,6 +397,7 @@ one_with_a_key()
 clients_that_go()
 started_again()
 killed_at_once()
+killed_at_either_end()
 stopped_with_one_under_way()
 until_they_are_old()
 two_clients()
