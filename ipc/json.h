@@ -22,7 +22,13 @@ enum json_flag {
 	JSON_HAS_NONFINITE = 4, /* NaN, Infinity or -Infinity */
 };
 
-enum json_fault { JSON_FAULT_SYNTAX, JSON_FAULT_UTF8, JSON_FAULT_DEPTH, JSON_FAULT_MEMORY };
+enum json_fault {
+	JSON_FAULT_SYNTAX,
+	JSON_FAULT_UTF8,
+	JSON_FAULT_DEPTH,
+	JSON_FAULT_SIZE,
+	JSON_FAULT_MEMORY
+};
 
 struct json_error {
 	enum json_fault fault;

@@ -61,7 +61,7 @@ add_node(struct parser *p, enum json_type type, uint32_t *index)
 		struct node *nodes;
 
 		if (doc->count >= MAX_NODES)
-			return fail(p, JSON_FAULT_MEMORY, p->at, "Too many values");
+			return fail(p, JSON_FAULT_SIZE, p->at, "Too many values");
 		nodes = realloc(doc->nodes, room * sizeof(*nodes));
 		if (nodes == NULL)
 			return fail(p, JSON_FAULT_MEMORY, p->at, "Out of memory");
@@ -410,5 +410,6 @@ json_parse(struct json_doc **out, const void *text, size_t len, struct json_erro
 			err->offset--; /* the mark is no character of the text */
 	}
 	json_free(doc);
-	return p.error.fault == JSON_FAULT_MEMORY ? -ENOMEM : rc;
+	return p.error.fault == JSON_FAULT_MEMORY || p.error.fault == JSON_FAULT_SIZE ? -ENOMEM
+										      : rc;
 }

@@ -44,6 +44,9 @@ parse_fault(struct faults *f, const struct json_error *error)
 		faults_refuse(f, 413, "the request body is nested deeper than 64 levels");
 		break;
 	case JSON_FAULT_MEMORY:
+		faults_refuse(f, 503, "there is no memory for the request body now");
+		break;
+	case JSON_FAULT_SIZE:
 		faults_refuse(f, 413, "the request body holds too many values");
 		break;
 	}

@@ -107,7 +107,12 @@ on_signal(evutil_socket_t number, short what, void *arg)
 	s->stopping = true;
 	s->stop_deadline = monotonic_seconds() + (double)s->config->stop_timeout;
 	event_assign(&stop_timer, s->base, -1, EV_PERSIST, on_stop_timer, s);
-	event_add(&stop_timer, &poll);
+	if (event_add(&stop_timer, &poll) != 0) {
+		/* What was acknowledged is on the disk; a stop that nothing ends is worse. */
+		log_error("no memory for a deadline: stopping at once");
+		event_base_loopbreak(s->base);
+		return;
+	}
 	check_stopped(s);
 }
 
@@ -140,11 +145,13 @@ run_parts(struct stepd *s)
 	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
 		evsignal_assign(&signals[i], s->base, numbers[i], on_signal, s);
 		if (event_add(&signals[i], NULL) != 0)
-			return -ENOMEM;
+			rc = -ENOMEM;
 	}
 	evsignal_assign(&hangup, s->base, SIGHUP, on_hangup, s);
 	if (event_add(&hangup, NULL) != 0)
-		return -ENOMEM;
+		rc = -ENOMEM;
+	if (rc != 0)
+		log_error("signals: %s", strerror(-rc));
 	while (rc == 0 && started < PART_COUNT) {
 		rc = parts[started].start(s);
 		if (rc != 0)
@@ -186,6 +193,8 @@ run(const struct config *c)
 		log_warning("%s is set, but has no effect in this version",
 		    config_without_effect(environ, i));
 	s.base = event_base_new();
+	if (s.base == NULL)
+		log_error("no memory for the event loop");
 	rc = s.base != NULL ? run_parts(&s) : -ENOMEM;
 	if (s.base != NULL)
 		event_base_free(s.base);

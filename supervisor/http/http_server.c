@@ -65,26 +65,28 @@ on_accept_error(struct evconnlistener *listener, void *arg)
 	struct timeval pause = {.tv_usec = 200 * 1000};
 
 	log_warning("accept: %s", strerror(errno));
-	evconnlistener_disable(listener);
-	event_add(s->retry, &pause);
+	/* without a timer it spins, but it does not go deaf */
+	if (event_add(s->retry, &pause) == 0)
+		evconnlistener_disable(listener);
 }
 
 static void
 on_retry(evutil_socket_t fd, short what, void *arg)
 {
+	struct timeval pause = {.tv_usec = 200 * 1000};
 	struct http_server *s = arg;
 
 	(void)fd;
 	(void)what;
 	for (size_t i = 0; i < s->listener_count; i++)
-		if (s->listeners[i] != NULL)
-			evconnlistener_enable(s->listeners[i]);
+		if (s->listeners[i] != NULL && evconnlistener_enable(s->listeners[i]) != 0)
+			event_add(s->retry, &pause);
 }
 
 int
 http_server_listen(struct http_server *s, int fd)
 {
-	unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC;
+	unsigned flags = LEV_OPT_CLOSE_ON_FREE | LEV_OPT_CLOSE_ON_EXEC | LEV_OPT_DISABLED;
 	struct evconnlistener *listener = NULL;
 	struct sockaddr_storage bound = {0};
 	socklen_t len = sizeof(bound);
@@ -102,6 +104,10 @@ http_server_listen(struct http_server *s, int fd)
 		return rc;
 	}
 	evconnlistener_set_error_cb(listener, on_accept_error);
+	if (evconnlistener_enable(listener) != 0) {
+		evconnlistener_free(listener);
+		return -ENOMEM;
+	}
 	address_text((struct sockaddr *)&bound, s->addresses[n], sizeof(s->addresses[n]));
 	s->listeners[n] = listener;
 	s->listener_count++;

@@ -346,11 +346,14 @@ is_left_over(void *ctx, const char *id, const char *name)
 	return !s->anchor.named || strcmp(chosen, name) != 0;
 }
 
-void
+int
 anchor_find_all(struct stepd *stepd)
 {
-	if (store_each(stepd->store, STORE_ANCHORS, take_record, stepd) == 0)
+	int error = store_each(stepd->store, STORE_ANCHORS, take_record, stepd);
+
+	if (error == 0)
 		anchor_file_each(stepd->sessions->spool, is_left_over, stepd);
+	return error;
 }
 
 static int
@@ -358,8 +361,7 @@ read_again(void *arg)
 {
 	struct anchoring *a = arg;
 
-	a->anchor.fd = anchor_file_open(a->folder, a->name);
-	return a->anchor.fd < 0 ? a->anchor.fd : anchor_file_check(a->anchor.fd, a->anchor.sha256);
+	return anchor_file_find(&a->anchor.fd, a->folder, a->name, a->anchor.sha256);
 }
 
 static void
@@ -381,6 +383,7 @@ on_read_again(void *arg, int error)
 	if (s == NULL)
 		return;
 	s->anchor.coming = NULL;
+	s->anchor.unread = error != 0 && !anchor_file_is_wrong(error);
 	if (!s->stepd->sessions->ending)
 		session_event(s, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
 }
@@ -392,6 +395,7 @@ anchor_check(struct session *s)
 	struct anchoring *a = anchoring_new(s, &s->anchor);
 
 	s->anchor.coming = a;
+	s->anchor.unread = a == NULL;
 	if (a != NULL)
 		offload_start(s->stepd->base, read_again, on_read_again, a);
 	else

@@ -27,6 +27,7 @@ struct anchor {
 	char sha256[65];	  /* of its bytes, lower-case hex */
 	bool named;		  /* it has a name in the spool, and its record */
 	bool unreadable;	  /* it has a record that another version wrote; left alone */
+	bool unread;		  /* it could not be read now; another time it may */
 	struct anchoring *coming; /* another one is on its way to the disk */
 	uint64_t pruned;	  /* the journal holds no step up to this one */
 	uint64_t next_step;	  /* not before this step another snapshot: the last one failed */
@@ -54,8 +55,9 @@ void anchor_renew(struct session *s);
 /* The session is closed, or never was: removes the name and the record. */
 void anchor_drop(struct session *s);
 /* At the start: gives sessions the anchors that the store tells, not opened, and removes the files
-   of the spool that are nobody's. */
-void anchor_find_all(struct stepd *stepd);
+   of the spool that are nobody's. 0, or -errno of the store: the sessions are not what they seem.
+ */
+int anchor_find_all(struct stepd *stepd);
 /* Opens the anchor's file again, and reads whether it is what its digest says, in the background:
    EV_KEPT or EV_NOT_KEPT follows. */
 void anchor_check(struct session *s);

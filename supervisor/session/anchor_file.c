@@ -7,11 +7,12 @@
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ipc/log.h"
 
-enum { READ_SIZE = 64 * 1024, ID_LENGTH = 32 };
+enum { READ_SIZE = 64 * 1024, ID_LENGTH = 32, FIND_TRIES = 10, FIND_PAUSE_NS = 100000000 };
 
 void
 anchor_file_name(char name[ANCHOR_NAME_SIZE], const char *id, uint64_t step, uint8_t kind)
@@ -70,8 +71,9 @@ join(char path[PATH_MAX], const char *folder, const char *name)
 	return n > 0 && n < PATH_MAX ? 0 : -ENAMETOOLONG;
 }
 
-int
-anchor_file_open(const char *folder, const char *name)
+/* fd, or -errno. */
+static int
+open_file(const char *folder, const char *name)
 {
 	char path[PATH_MAX];
 	int fd = join(path, folder, name);
@@ -79,6 +81,32 @@ anchor_file_open(const char *folder, const char *name)
 	if (fd == 0)
 		fd = open(path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? -errno : fd;
+}
+
+bool
+anchor_file_is_wrong(int error)
+{
+	return error == -ENOENT || error == -EBADMSG;
+}
+
+/* What fails for another reason (descriptors, memory, a disk that stumbles) may pass. */
+int
+anchor_file_find(int *fd, const char *folder, const char *name, const char *sha256)
+{
+	struct timespec pause = {0, FIND_PAUSE_NS};
+	int error = -EIO;
+
+	*fd = -1;
+	for (int i = 0; i < FIND_TRIES && error != 0 && !anchor_file_is_wrong(error); i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		if (*fd < 0)
+			*fd = open_file(folder, name);
+		error = *fd < 0 ? *fd : anchor_file_check(*fd, sha256);
+	}
+	if (*fd < 0)
+		*fd = -1;
+	return error;
 }
 
 void

@@ -84,6 +84,12 @@ checking_not_kept(struct session *s, struct session_input *in)
 		session_reply_detail(s, 507, "the trainer has no disk space to go back");
 		leave(s, "has no snapshot: the spool does not hold it");
 	} else if (s->stopping || !session_recall(s)) {
-		leave(s, "has no snapshot: the spool does not hold it");
+		leave(s, s->anchor.unread ? "has a snapshot that cannot be read"
+					  : "has no snapshot: the spool does not hold it");
+		/* The next stepd looks again. */
+		if (s->anchor.unread && s->state == SESSION_NEEDS_RESTORE) {
+			s->record.fate = FATE_OPEN;
+			sessions_keep(s);
+		}
 	}
 }

@@ -234,7 +234,7 @@ sessions_start(struct stepd *s)
 	if (error == 0)
 		error = sort_by_age(all);
 	if (error == 0)
-		anchor_find_all(s);
+		error = anchor_find_all(s);
 	if (error == 0)
 		error = datum_file_start(s);
 	if (error == 0)
