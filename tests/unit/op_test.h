@@ -31,9 +31,15 @@ struct rig {
 		CHECK_MSG(ok_status == OP_OK, "status %d", (int)ok_status);                        \
 	} while (0)
 
+/* 1 where the test is linked with CUDA's ops, which do not use the host's threads. */
+#ifndef RIG_CUDA
+#define RIG_CUDA 0
+#endif
+enum { RIG_THREADS = RIG_CUDA ? 1 : 2 };
+
 /* The body once for each element type and number of threads. */
 #define FOR_EACH_RIG(r)                                                                            \
-	for (int rig_i = 0; rig_i < 4; rig_i++)                                                    \
+	for (int rig_i = 0; rig_i < 2 * RIG_THREADS; rig_i++)                                      \
 		for (struct rig r = rig_open(rig_i % 2 ? OP_BF16 : OP_F32, 1 + rig_i / 2);         \
 		     r.ctx != NULL; rig_close(&r))
 
@@ -227,22 +233,34 @@ differentiate(double *gradient, double *x, size_t n, loss_function *loss, const 
 		gradient[i] = derivative(x, i, loss, context);
 }
 
-/* got (n) against before (n, or NULL for 0) + the derivatives by x[first .. first+n-1]; of many
-   some forty are taken, as each costs two forward passes. */
+/* How many derivatives of an array are taken: each costs two forward passes. OP_TEST_SAMPLES is for
+   runs that look for something else than wrong gradients. */
+static inline size_t
+gradient_samples(void)
+{
+	const char *text = getenv("OP_TEST_SAMPLES");
+
+	return text != NULL ? (size_t)atoi(text) : 41;
+}
+
+/* got (n) against before (n, or NULL for 0) + some of the derivatives by x[first .. first+n-1]. The
+   tolerance is of the greatest gradient. */
 static inline void
 check_gradient(const char *what, const float *got, const float *before, double *x, size_t first,
     size_t n, loss_function *loss, const void *context, double tolerance)
 {
-	double want[100], off;
+	double want[100], off, most = 0.1;
 	float some[100];
 	size_t count = 0;
 
-	for (size_t i = 0; i < n; i += 1 + n / 41, count++) {
+	for (size_t i = 0; i < n; i += 1 + n / gradient_samples(), count++) {
 		want[count] = derivative(x, first + i, loss, context);
 		want[count] += before != NULL ? (double)before[i] : 0.0;
 		some[count] = got[i];
 	}
-	off = distance_from(some, want, count, 0.1);
+	for (size_t i = 0; i < n; i++)
+		most = fmax(most, fabs((double)got[i]));
+	off = distance_from(some, want, count, most);
 	CHECK_MSG(off <= tolerance, "%s off by %.3g", what, off);
 	for (size_t i = 0; i < n; i++)
 		if (!isfinite(got[i])) {

@@ -17,6 +17,13 @@ static const struct attention shapes[] = {
     {.heads = 3, .kv_heads = 3, .dim = 8, .window = 7, .sequences = 2, .start = {0, 70, 211}},
     {.heads = 2, .kv_heads = 2, .dim = 4, .window = 100, .sequences = 1, .start = {0, 151}},
     {.heads = 2, .kv_heads = 1, .dim = 4, .window = 500, .sequences = 2, .start = {0, 0, 67}},
+    /* the widths that have kernels of their own somewhere */
+    {.heads = 2, .kv_heads = 1, .dim = 64, .sequences = 3, .start = {0, 65, 66, 90}},
+    {.heads = 1, .kv_heads = 1, .dim = 64, .window = 37, .sequences = 1, .start = {0, 135}},
+    {.heads = 1, .kv_heads = 1, .dim = 80, .sequences = 2, .start = {0, 33, 50}},
+    {.heads = 1, .kv_heads = 1, .dim = 96, .sequences = 1, .start = {0, 41}},
+    {.heads = 1, .kv_heads = 1, .dim = 128, .window = 20, .sequences = 2, .start = {0, 66, 70}},
+    {.heads = 2, .kv_heads = 1, .dim = 256, .sequences = 2, .start = {0, 7, 24}},
 };
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
@@ -88,7 +95,8 @@ loss(const double *all, const void *context)
 
 /* Both directions on one shape. Tolerances: 3e-6 for float32 (scores of up to 211 keys), half a
    unit more for an output in bfloat16; the gradients see the rounded output only through D, which
-   the rounding of `out` moves by its half unit. */
+   the rounding of `out` moves by its half unit. Tensor cores take P, dS and dout rounded too: three
+   half units of 2^-9 more. */
 static void
 check_shape(struct rig *r, struct attention a)
 {
@@ -102,7 +110,7 @@ check_shape(struct rig *r, struct attention a)
 	void *q = rig_act(r, x, nq), *k = rig_act(r, x + nq, nk), *v = rig_act(r, x + nq + nk, nk);
 	void *out = rig_alloc(r, nq * sizeof(float));
 	double *all, *want = malloc(nq * sizeof(double)), *want_lse = malloc(nl * sizeof(double));
-	double tolerance = r->act == OP_BF16 ? 5e-3 : 3e-6;
+	double tolerance = r->act == OP_BF16 ? (RIG_CUDA ? 8e-3 : 5e-3) : 3e-6;
 	struct op_packing packing = {a.start, NULL, a.sequences, tokens};
 	struct op_attention_shape shape;
 
