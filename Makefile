@@ -97,6 +97,8 @@ $(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/tests/h
 	$(call SAY,link)$(LINK) $^ -lsodium -lseccomp
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
+include tests/cuda-emu/emu.mk kernels/cuda.mk
+
 .PHONY: unit
 unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker
 
@@ -122,7 +124,7 @@ demo: deps
 .PHONY: test
 test: deps
 	@tests/fetch.sh
-	@$(MAKE) --no-print-directory $(JOBS) all unit
+	@$(MAKE) --no-print-directory $(JOBS) all unit cuda-emu $(if $(wildcard $(NVCC)),cuda)
 	@tests/run.sh $(BUILD)
 
 # The same checks over a folder of golden cases: models/, tokenizers/, templates/, masks/, what is there.
@@ -176,7 +178,7 @@ fuzz:
 
 .PHONY: format-check
 format-check:
-	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h')
+	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp')
 
 .PHONY: install
 install: all
@@ -192,6 +194,8 @@ help:
 	@echo 'make              builds stepd, stepd-worker and stepctl in $(BUILD)/'
 	@echo 'make demo         trains a real model on real rows [MODEL=path ROWS=file]'
 	@echo 'make test         runs every test'
+	@echo 'make cuda         compiles the CUDA kernels with nvcc [NVCC=]'
+	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'
 	@echo 'make golden DIR=  checks against a folder of recorded truth'
 	@echo 'make bench        speed and memory [PEER=python]'
 	@echo 'make chaos        a training run while workers, stepd, network, disk and store fail [SEED=]'

@@ -1,8 +1,8 @@
 /*
  * Every operation of the maths, declared once for all backends.
  *
- * A backend is chosen at link time: the CPU's ops are the .c files of this folder, another
- * backend brings a file of the same name for each. A missing op is a link error. The CPU build is
+ * A backend is chosen at link time: the CPU's ops are the .c files of this folder, CUDA's the .cu
+ * file of the same name beside each. A missing op is a link error. The CPU build is
  * the definition: what it computes, every backend has to compute within the tolerance that stands
  * beside the op's test.
  *
@@ -28,6 +28,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 enum op_status {
 	OP_OK = 0,
@@ -80,8 +84,8 @@ struct op_adamw {
 
 struct op_options {
 	enum op_dtype compute; /* operands of the matrix products, and the activation type */
-	int threads;	       /* CPU: 0 = as many as may run */
-	int device;	       /* other backends: index of the device */
+	int threads;	       /* of the host: 0 = as many as may run */
+	int device;	       /* CUDA: index of the device */
 };
 
 /* Backend state: threads or stream, GEMM library, scratch. One per process is enough. */
@@ -210,5 +214,9 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes);
 #define OP_DECLARE(name, parameters) enum op_status op_##name parameters;
 OP_LIST(OP_DECLARE)
 #undef OP_DECLARE
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif

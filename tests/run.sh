@@ -1,14 +1,14 @@
 #!/bin/sh
 # Runs every test and adds up. Each is a program that ends with a line `N passed, N failed`: one that
 # does not, or exits otherwise than that line says, counts as one failure more.
-# Usage: tests/run.sh BUILD [part...]: checks unit golden http (default: all)
+# Usage: tests/run.sh BUILD [part...]: checks unit golden cuda http (default: all)
 set -u
 build=$1
 shift
-[ $# -gt 0 ] || set -- checks unit golden http
+[ $# -gt 0 ] || set -- checks unit golden cuda http
 passed=0 failed=0 broken=
 log=$build/test-logs
-mkdir -p "$log/checks" "$log/unit" "$log/golden" "$log/http"
+mkdir -p "$log/checks" "$log/unit" "$log/golden" "$log/cuda" "$log/http"
 STEPD_BUILD=$build
 export STEPD_BUILD
 # Threads that wait sleep soon: tests share their machine.
@@ -53,6 +53,11 @@ for part; do
 		for t in "$build"/tests/golden_*; do
 			what=${t##*/golden_}
 			[ -x "$t" ] && run "golden/$what" "$t" "tests/data/golden/$what"
+		done
+		;;
+	cuda)
+		for t in tests/cuda-emu/test_*.sh; do
+			run "cuda/$(basename "$t" .sh)" sh "$t"
 		done
 		;;
 	http)

@@ -20,7 +20,7 @@ may() {
 	shift
 	allowed=$(printf '%s|' "$@")
 	ok "$room/ includes what it may not" \
-		"$(grep -rnE '^#include "' --include='*.[ch]' "$room" | grep -vE "\"(${allowed%|})/")"
+		"$(grep -rnE '^#include "' --include='*.[ch]' --include='*.cu' "$room" | grep -vE "\"(${allowed%|})/")"
 }
 
 may ipc ipc

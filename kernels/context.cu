@@ -1,0 +1,187 @@
+/* The CUDA backend opens and closes; its errors and its areas of memory. */
+#include "kernels/gpu.h"
+#include "kernels/tiles.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+/* What cuBLAS recommends: for sm_90, and before it. */
+enum { WORKSPACE_HOPPER = 32 << 20, WORKSPACE = 4 << 20 };
+
+static char open_error[256]; /* why there is no context */
+
+enum op_status
+op_fail(struct op_context *ctx, enum op_status status, const char *format, ...)
+{
+	char *text = ctx != NULL ? ctx->error : open_error;
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(open_error), format, args);
+	va_end(args);
+	return status;
+}
+
+enum op_status
+gpu_check(struct op_context *ctx, cudaError_t error, const char *what)
+{
+	if (error == cudaSuccess)
+		return OP_OK;
+	cudaGetLastError(); /* out of the runtime: the next call is not to find it */
+	return op_fail(ctx, error == cudaErrorMemoryAllocation ? OP_NO_MEMORY : OP_DEVICE_FAULT,
+	    "%s: %s", what, cudaGetErrorString(error));
+}
+
+enum op_status
+gpu_check_blas(struct op_context *ctx, cublasStatus_t status, const char *what)
+{
+	if (status == CUBLAS_STATUS_SUCCESS)
+		return OP_OK;
+	cudaGetLastError();
+	return op_fail(ctx, status == CUBLAS_STATUS_ALLOC_FAILED ? OP_NO_MEMORY : OP_DEVICE_FAULT,
+	    "%s: %s", what, cublasGetStatusString(status));
+}
+
+static enum op_status
+area_grow(struct op_context *ctx, struct gpu_area *area, size_t bytes)
+{
+	if (bytes <= area->size)
+		return OP_OK;
+	cudaFree(area->memory); /* first: the old and the new need not fit together */
+	*area = (struct gpu_area){NULL, 0};
+	GPU_TRY(op_alloc(ctx, &area->memory, bytes));
+	area->size = bytes;
+	return OP_OK;
+}
+
+enum op_status
+gpu_scratch(struct op_context *ctx, void **out, size_t bytes)
+{
+	enum op_status status = area_grow(ctx, &ctx->scratch, bytes);
+
+	*out = ctx->scratch.memory;
+	return status;
+}
+
+enum op_status
+gpu_panel(struct op_context *ctx, void **out, size_t bytes)
+{
+	enum op_status status = area_grow(ctx, &ctx->panel, bytes);
+
+	*out = ctx->panel.memory;
+	return status;
+}
+
+static enum op_status
+open_device(struct op_context *ctx)
+{
+	int shared = 0, major = 0;
+	size_t workspace;
+
+	GPU_TRY(gpu_check(ctx, cudaSetDevice(ctx->device), "cudaSetDevice"));
+	GPU_TRY(gpu_check(ctx,
+	    cudaDeviceGetAttribute(
+		&ctx->multiprocessors, cudaDevAttrMultiProcessorCount, ctx->device),
+	    "cudaDeviceGetAttribute"));
+	GPU_TRY(gpu_check(ctx,
+	    cudaDeviceGetAttribute(&shared, cudaDevAttrMaxSharedMemoryPerBlockOptin, ctx->device),
+	    "cudaDeviceGetAttribute"));
+	ctx->shared_most = (size_t)shared;
+	GPU_TRY(gpu_check(ctx,
+	    cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, ctx->device),
+	    "cudaDeviceGetAttribute"));
+	if (major < 8)
+		return op_fail(
+		    ctx, OP_UNSUPPORTED, "compute capability %d: at least 8.0 is needed", major);
+	workspace = major >= 9 ? WORKSPACE_HOPPER : WORKSPACE;
+	GPU_TRY(gpu_check(ctx, cudaStreamCreateWithFlags(&ctx->stream, cudaStreamNonBlocking),
+	    "cudaStreamCreate"));
+	GPU_TRY(op_alloc(ctx, &ctx->blas_workspace, workspace));
+	GPU_TRY(gpu_check_blas(ctx, cublasCreate(&ctx->blas), "cublasCreate"));
+	GPU_TRY(gpu_check_blas(ctx, cublasSetStream(ctx->blas, ctx->stream), "cublasSetStream"));
+	GPU_TRY(gpu_check_blas(ctx, cublasSetWorkspace(ctx->blas, ctx->blas_workspace, workspace),
+	    "cublasSetWorkspace"));
+	return gpu_check_blas(ctx,
+	    cublasSetMathMode(ctx->blas, CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION),
+	    "cublasSetMathMode");
+}
+
+enum op_status
+op_open(struct op_context **out, const struct op_options *options)
+{
+	struct op_context *ctx;
+	enum op_status status;
+
+	*out = NULL;
+	if (options->threads < 0 || options->threads > 1024)
+		return op_fail(NULL, OP_UNSUPPORTED, "%d threads", options->threads);
+	if (options->compute != OP_F32 && options->compute != OP_BF16)
+		return op_fail(NULL, OP_UNSUPPORTED, "element type %d", (int)options->compute);
+	ctx = (struct op_context *)calloc(1, sizeof(*ctx));
+	if (ctx == NULL)
+		return op_fail(NULL, OP_NO_MEMORY, "no memory for the context");
+	ctx->compute = options->compute;
+	ctx->device = options->device;
+	ctx->threads =
+	    options->threads != 0 ? options->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
+	status = open_device(ctx);
+	if (status == OP_OK)
+		status = tiles_new(ctx);
+	if (status != OP_OK) {
+		op_fail(NULL, status, "%s", ctx->error);
+		op_close(ctx);
+		return status;
+	}
+	*out = ctx;
+	return OP_OK;
+}
+
+void
+op_close(struct op_context *ctx)
+{
+	if (ctx == NULL)
+		return;
+	tiles_free(ctx->tiling);
+	cudaFree(ctx->scratch.memory);
+	cudaFree(ctx->panel.memory);
+	if (ctx->blas != NULL)
+		cublasDestroy(ctx->blas);
+	cudaFree(ctx->blas_workspace);
+	if (ctx->stream != NULL)
+		cudaStreamDestroy(ctx->stream);
+	cudaGetLastError();
+	free(ctx);
+}
+
+const char *
+op_last_error(const struct op_context *ctx)
+{
+	return ctx != NULL ? ctx->error : open_error;
+}
+
+enum op_dtype
+op_compute(const struct op_context *ctx)
+{
+	return ctx->compute;
+}
+
+/* sm_80 and later do; older ones have no machine code here. */
+bool
+op_native_bf16(const struct op_context *ctx)
+{
+	return ctx->compute == OP_BF16;
+}
+
+int
+op_threads(const struct op_context *ctx)
+{
+	return ctx->threads;
+}
+
+enum op_status
+op_reserve(struct op_context *ctx, size_t bytes)
+{
+	return area_grow(ctx, &ctx->scratch, bytes);
+}

@@ -1,0 +1,28 @@
+# The CUDA backend with the real compiler: `make cuda`. NVCC= names another one, CUDA= another toolkit.
+# Machine code for each architecture, PTX for newer ones. What ptxas says of each kernel is kept
+# beside its object: tests/cuda-emu/test_nvcc.sh compares it with the table in the repository.
+
+CUDA ?= /usr/local/cuda
+NVCC ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) nvcc)
+CUDA_ARCHS := 80 86 89 90
+CUDA_OBJ := $(patsubst %,$(BUILD)/cuda/%.o,$(sort $(wildcard kernels/*.cu)))
+NVCC_FLAGS := -std=c++17 -O3 -g -I. -MD -MP -Werror all-warnings -Xptxas -v \
+	-Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers \
+	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
+	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
+CUDA_LIBS := -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcublas -lcudart
+
+$(BUILD)/cuda/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(call SAY,nvcc)$(NVCC) $(NVCC_FLAGS) -c -o $@ $< >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
+$(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(BUILD)/kernels/compute.o
+# The ops' tests on a real device.
+$(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/tests/unit/%.c.o $(BUILD)/cuda/libkernels.a
+	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
+
+# The worker with these ops, the same in everything else.
+$(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
+	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
+
+.PHONY: cuda
+cuda: $(BUILD)/stepd-worker-cuda $(BUILD)/cuda/libkernels.a $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS))

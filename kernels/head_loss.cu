@@ -1,0 +1,162 @@
+/*
+ * Output head, softmax and the gradient behind it, in chunks of rows.
+ *
+ * Bound: the two products with W (2 * 2 * M * V * D flops). Of the logits, which are read twice,
+ * there is one pass for the greatest and the sum of exponentials together, one for the gradient.
+ * The sums are in float64.
+ */
+#include "kernels/blas.h"
+#include "kernels/lanes.h"
+
+#include <float.h>
+
+enum {
+	CHUNK_ROWS = 1024,	 /* at most: enough for the product to run at full speed */
+	CHUNK_BYTES = 256 << 20, /* of logits at a time, unless that is fewer than 64 rows */
+	PANEL_COLUMNS = 16384	 /* entries of the vocabulary at a time in the backward product */
+};
+
+/* What the gradient of a row needs. */
+struct head_row {
+	float most;   /* of its logits */
+	float factor; /* coefficient / sum of exp(logit - most) */
+	float coefficient;
+	int32_t target;
+};
+
+/* One block a row: each thread keeps its own greatest and the sum that belongs to it. bad: the
+   first row, counted from `first`, whose target is out of range. */
+__global__ void
+__launch_bounds__(GPU_BLOCK)
+    softmax_kernel(double *logp, struct head_row *rows, unsigned *bad, const float *logits,
+	const int32_t *targets, const float *coefficient, size_t first, size_t vocabulary)
+{
+	__shared__ float part_most[GPU_BLOCK / 32];
+	__shared__ double part_sum[GPU_BLOCK / 32];
+	const float *row = logits + blockIdx.x * vocabulary;
+	float most = -FLT_MAX, all;
+	double sum = 0.0;
+
+	for (size_t v = threadIdx.x; v < vocabulary; v += GPU_BLOCK) {
+		float x = row[v];
+
+		if (x > most) {
+			sum = sum * (double)expf(most - x) + 1.0;
+			most = x;
+		} else {
+			sum += (double)expf(x - most); /* NaN comes here too */
+		}
+	}
+	all = block_max<GPU_BLOCK>(most, part_most);
+	sum = block_sum<GPU_BLOCK>(sum * (double)expf(most - all), part_sum);
+	if (threadIdx.x == 0) {
+		float c = coefficient != NULL ? coefficient[blockIdx.x] : 0.0f;
+		int32_t target = targets[blockIdx.x];
+
+		if (target < 0 || (size_t)target >= vocabulary) {
+			atomicMin(bad, (unsigned)(first + blockIdx.x));
+			target = 0;
+		}
+		logp[blockIdx.x] = (double)row[target] - (double)all - log(sum);
+		rows[blockIdx.x] = (struct head_row){all, (float)((double)c / sum), c, target};
+	}
+}
+
+/* gradient (rows, size) = coefficient (softmax - onehot)[from .. from+size-1]; one block a row. */
+template <typename A>
+__global__ void
+__launch_bounds__(GPU_BLOCK) gradient_kernel(A *gradient, const struct head_row *rows,
+    const float *logits, size_t vocabulary, size_t from, size_t size)
+{
+	struct head_row h = rows[blockIdx.x];
+	const float *row = logits + blockIdx.x * vocabulary + from;
+
+	for (size_t v = threadIdx.x; v < size; v += GPU_BLOCK) {
+		float d = expf(row[v] - h.most) * h.factor;
+
+		store(gradient, blockIdx.x * size + v,
+		    from + v == (size_t)h.target ? d - h.coefficient : d);
+	}
+}
+
+struct head_loss {
+	const struct op_matrix *w;
+	size_t chunk; /* rows at a time */
+	/* in scratch memory */
+	float *logits;	       /* (chunk, V) */
+	void *gradient;	       /* (chunk, PANEL_COLUMNS) act */
+	struct head_row *rows; /* (chunk) */
+	double *logp;	       /* (M) */
+	unsigned *bad;
+};
+
+static enum op_status
+cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
+{
+	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[5] = {0};
+	size_t most = size_max(64, CHUNK_BYTES / (v * sizeof(float)));
+	void *area;
+
+	h->chunk = size_min(rows, size_min(CHUNK_ROWS, most));
+	h->chunk = div_up(rows, div_up(rows, h->chunk)); /* all about equally long */
+	at[1] = at[0] + line_up(h->chunk * v * sizeof(float));
+	at[2] = at[1] + line_up(h->chunk * columns * sizeof(float));
+	at[3] = at[2] + line_up(h->chunk * sizeof(*h->rows));
+	at[4] = at[3] + line_up(rows * sizeof(double));
+	GPU_TRY(gpu_scratch(ctx, &area, at[4] + sizeof(*h->bad)));
+	h->logits = (float *)area;
+	h->gradient = (char *)area + at[1];
+	h->rows = (struct head_row *)((char *)area + at[2]);
+	h->logp = (double *)((char *)area + at[3]);
+	h->bad = (unsigned *)((char *)area + at[4]);
+	return OP_OK;
+}
+
+static enum op_status
+chunk_backward(struct op_context *ctx, const struct head_loss *h, float *dh, size_t rows)
+{
+	size_t vocabulary = h->w->rows;
+
+	for (size_t v = 0; v < vocabulary; v += PANEL_COLUMNS) {
+		size_t n = size_min(PANEL_COLUMNS, vocabulary - v);
+
+		if (ctx->compute == OP_BF16)
+			GPU_TRY(GPU_RUN(ctx, gradient_kernel<bf16>, (unsigned)rows, GPU_BLOCK, 0,
+			    (bf16 *)h->gradient, h->rows, h->logits, vocabulary, v, n));
+		else
+			GPU_TRY(GPU_RUN(ctx, gradient_kernel<float>, (unsigned)rows, GPU_BLOCK, 0,
+			    (float *)h->gradient, h->rows, h->logits, vocabulary, v, n));
+		GPU_TRY(blas_backward(ctx, dh, h->gradient, h->w, v, n, v > 0, rows));
+	}
+	return OP_OK;
+}
+
+enum op_status
+op_head_loss(struct op_context *ctx, double *logp, float *dh, const void *hidden,
+    const struct op_matrix *w, const int32_t *targets, const float *coefficient, size_t rows)
+{
+	size_t width = w->cols, size = ctx->compute == OP_BF16 ? sizeof(bf16) : sizeof(float);
+	unsigned none = 0xffffffffu, bad = none;
+	struct head_loss h = {.w = w};
+
+	if (rows == 0)
+		return OP_OK;
+	GPU_TRY(cut_area(ctx, &h, rows));
+	GPU_TRY(op_upload(ctx, h.bad, &none, sizeof(none)));
+	for (size_t m = 0; m < rows; m += h.chunk) {
+		size_t n = size_min(h.chunk, rows - m);
+
+		GPU_TRY(blas_forward(
+		    ctx, h.logits, w->rows, (const char *)hidden + m * width * size, w, n));
+		GPU_TRY(GPU_RUN(ctx, softmax_kernel, (unsigned)n, GPU_BLOCK, 0, h.logp + m, h.rows,
+		    h.bad, h.logits, targets + m, dh != NULL ? coefficient + m : NULL, m, w->rows));
+		if (dh != NULL)
+			GPU_TRY(chunk_backward(ctx, &h, dh + m * width, n));
+	}
+	GPU_TRY(op_download(ctx, logp, h.logp, rows * sizeof(double)));
+	GPU_TRY(op_download(ctx, &bad, h.bad, sizeof(bad)));
+	if (bad != none)
+		return op_fail(
+		    ctx, OP_UNSUPPORTED, "the target id of row %u is none of %zu", bad, w->rows);
+	return OP_OK;
+}

@@ -1,0 +1,80 @@
+/*
+ * Reductions of a flat buffer to one value on the host: a block reduces its piece in a fixed order,
+ * the host goes over the pieces. They wait for the device.
+ */
+#include "kernels/gpu.h"
+#include "kernels/lanes.h"
+
+#include <stdlib.h>
+
+enum { PIECE = 16384 };
+
+__global__ void
+__launch_bounds__(GPU_BLOCK) sum_squares_kernel(double *out, const float *in, size_t n)
+{
+	__shared__ double part[GPU_BLOCK / 32];
+	size_t from = (size_t)blockIdx.x * PIECE, to = from + PIECE < n ? from + PIECE : n;
+	double sum = 0.0;
+
+	for (size_t i = from + threadIdx.x; i < to; i += GPU_BLOCK)
+		sum += (double)in[i] * (double)in[i];
+	sum = block_sum<GPU_BLOCK>(sum, part);
+	if (threadIdx.x == 0)
+		out[blockIdx.x] = sum;
+}
+
+/* first: of all, in whatever order: the least of integers is the least. */
+__global__ void
+__launch_bounds__(GPU_BLOCK)
+    first_nonfinite_kernel(unsigned long long *first, const float *in, size_t n)
+{
+	for (size_t i = grid_first(); i < n; i += grid_stride())
+		if ((__float_as_uint(in[i]) & 0x7f800000u) == 0x7f800000u) {
+			atomicMin(first, (unsigned long long)i);
+			return; /* what follows in this thread is later */
+		}
+}
+
+enum op_status
+op_sum_squares(struct op_context *ctx, double *out, const float *in, size_t n)
+{
+	size_t pieces = div_up(n, PIECE);
+	double *sums, total = 0.0;
+	void *area;
+	enum op_status status;
+
+	*out = 0.0;
+	if (n == 0)
+		return OP_OK;
+	GPU_TRY(gpu_scratch(ctx, &area, pieces * sizeof(double)));
+	sums = (double *)malloc(pieces * sizeof(double));
+	if (sums == NULL)
+		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu sums", pieces);
+	status =
+	    GPU_RUN(ctx, sum_squares_kernel, (unsigned)pieces, GPU_BLOCK, 0, (double *)area, in, n);
+	if (status == OP_OK)
+		status = op_download(ctx, sums, area, pieces * sizeof(double));
+	for (size_t i = 0; i < pieces && status == OP_OK; i++)
+		total += sums[i];
+	free(sums);
+	*out = total;
+	return status;
+}
+
+enum op_status
+op_first_nonfinite(struct op_context *ctx, size_t *index, const float *in, size_t n)
+{
+	unsigned long long first = n;
+	void *area;
+
+	*index = n;
+	if (n == 0)
+		return OP_OK;
+	GPU_TRY(gpu_scratch(ctx, &area, sizeof(first)));
+	GPU_TRY(op_upload(ctx, area, &first, sizeof(first)));
+	GPU_TRY(GPU_RUN(ctx, first_nonfinite_kernel, gpu_blocks(ctx, n), GPU_BLOCK, 0,
+	    (unsigned long long *)area, in, n));
+	GPU_TRY(op_download(ctx, &first, area, sizeof(first)));
+	*index = (size_t)first;
+	return OP_OK;
+}

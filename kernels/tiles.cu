@@ -1,0 +1,114 @@
+#include "kernels/tiles.h"
+
+#include <stdlib.h>
+
+struct gpu_tiling {
+	uint32_t *start; /* (sequences + 1), host: of which packing the table is */
+	size_t sequences, room;
+	struct gpu_area table;
+	size_t count;
+};
+
+enum op_status
+tiles_new(struct op_context *ctx)
+{
+	ctx->tiling = (struct gpu_tiling *)calloc(1, sizeof(*ctx->tiling));
+	if (ctx->tiling == NULL)
+		return op_fail(ctx, OP_NO_MEMORY, "no memory for the table of tiles");
+	return OP_OK;
+}
+
+void
+tiles_free(struct gpu_tiling *tiling)
+{
+	if (tiling == NULL)
+		return;
+	cudaFree(tiling->table.memory);
+	free(tiling->start);
+	free(tiling);
+}
+
+static bool
+is_known(const struct gpu_tiling *t, const struct op_packing *packing)
+{
+	return t->start != NULL && t->sequences == packing->sequences &&
+	       memcmp(t->start, packing->start, (t->sequences + 1) * sizeof(*t->start)) == 0;
+}
+
+static size_t
+fill(struct tile *tiles, const struct op_packing *packing)
+{
+	size_t count = 0;
+
+	for (size_t s = 0; s < packing->sequences; s++) {
+		uint32_t start = packing->start[s], end = packing->start[s + 1];
+
+		for (uint32_t row = start; row < end; row += TILE_ROWS, count++)
+			if (tiles != NULL)
+				tiles[count] =
+				    (struct tile){(int32_t)row, (int32_t)start, (int32_t)end};
+	}
+	return count;
+}
+
+/* The table on the device; the old one goes only when it is too small. */
+static enum op_status
+upload(struct op_context *ctx, struct gpu_tiling *t, const struct op_packing *packing)
+{
+	size_t count = fill(NULL, packing), bytes = count * sizeof(struct tile);
+	struct tile *tiles;
+	enum op_status status;
+
+	if (bytes > t->table.size) {
+		cudaFree(t->table.memory);
+		t->table = (struct gpu_area){NULL, 0};
+		GPU_TRY(op_alloc(ctx, &t->table.memory, bytes * 2));
+		t->table.size = bytes * 2;
+	}
+	tiles = (struct tile *)malloc(bytes + 1);
+	if (tiles == NULL)
+		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu tiles", count);
+	t->count = fill(tiles, packing);
+	status = op_upload(ctx, t->table.memory, tiles, bytes);
+	free(tiles);
+	return status;
+}
+
+enum op_status
+tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
+    const struct op_packing *packing)
+{
+	struct gpu_tiling *t = ctx->tiling;
+	size_t n = packing->sequences + 1;
+
+	if (!is_known(t, packing)) {
+		t->sequences = 0; /* nothing is known while it changes */
+		if (n > t->room) {
+			free(t->start);
+			t->room = 0;
+			t->start = (uint32_t *)malloc(2 * n * sizeof(*t->start));
+			if (t->start == NULL)
+				return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu sequences", n);
+			t->room = 2 * n;
+		}
+		t->start[0] = UINT32_MAX;
+		GPU_TRY(upload(ctx, t, packing));
+		memcpy(t->start, packing->start, n * sizeof(*t->start));
+		t->sequences = packing->sequences;
+	}
+	*out = (const struct tile *)t->table.memory;
+	*count = t->count;
+	return OP_OK;
+}
+
+enum op_status
+attention_check(struct op_context *ctx, const struct op_attention_shape *shape)
+{
+	if (shape->kv_heads == 0 || shape->heads % shape->kv_heads != 0 || shape->head_dim == 0)
+		return op_fail(ctx, OP_UNSUPPORTED, "%zu heads over %zu key/value heads of %zu",
+		    shape->heads, shape->kv_heads, shape->head_dim);
+	if (shape->head_dim > 256 || shape->heads > 65535)
+		return op_fail(ctx, OP_UNSUPPORTED, "%zu heads of %zu: at most 65535 of 256",
+		    shape->heads, shape->head_dim);
+	return OP_OK;
+}

@@ -1,0 +1,30 @@
+/*
+ * Packed sequences as the attention kernels see them: tiles of at most 64 rows, each inside one
+ * sequence. A tile begins at a multiple of 64 rows of its sequence, so a sequence gives the same
+ * bits alone and packed. The table is made and uploaded when the packing changes, once for all
+ * layers of a pass.
+ */
+#ifndef KERNELS_TILES_H
+#define KERNELS_TILES_H
+
+#include "kernels/gpu.h"
+
+enum { TILE_ROWS = 64 };
+
+struct tile {
+	int32_t first;	    /* row */
+	int32_t start, end; /* rows of its sequence */
+};
+
+/* What tiles_of keeps, in ctx->tiling. */
+enum op_status tiles_new(struct op_context *ctx);
+void tiles_free(struct gpu_tiling *tiling);
+
+/* *out (count), on the device, owned by ctx, valid until the next packing. */
+enum op_status tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
+    const struct op_packing *packing);
+
+/* OP_UNSUPPORTED for a shape that makes no sense, or a head wider than 256. */
+enum op_status attention_check(struct op_context *ctx, const struct op_attention_shape *shape);
+
+#endif

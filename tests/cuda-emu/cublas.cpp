@@ -1,0 +1,141 @@
+/*
+ * cuBLAS' matrix product, column major: operands of one type, float32 sums, float32 out. Operands
+ * have to lie in one allocation each; beta 0 never reads C.
+ */
+#include <cublas_v2.h>
+
+#include "emu.h"
+
+#include <stdlib.h>
+
+#include <algorithm>
+
+enum { DEPTH = 64 }; /* of k at a time */
+
+cublasStatus_t
+cublasCreate(cublasHandle_t *out)
+{
+	*out = (cublasHandle_t)malloc(1);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasDestroy(cublasHandle_t handle)
+{
+	free(handle);
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
+{
+	(void)handle, (void)stream;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
+{
+	(void)handle, (void)mode;
+	return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t
+cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes)
+{
+	(void)handle;
+	return emu_inside(workspace, bytes) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+}
+
+const char *
+cublasGetStatusString(cublasStatus_t status)
+{
+	return status == CUBLAS_STATUS_SUCCESS ? "success" : "the library failed";
+}
+
+/* Column-major (rows, cols) to dense float32, transposed where asked. */
+static std::vector<float>
+widen(const void *from, cudaDataType type, int ld, int rows, int cols, bool transpose)
+{
+	std::vector<float> to((size_t)rows * cols);
+
+	for (int j = 0; j < cols; j++)
+		for (int i = 0; i < rows; i++) {
+			size_t at = transpose ? (size_t)i * ld + j : (size_t)j * ld + i;
+			float value =
+			    type == CUDA_R_32F
+				? ((const float *)from)[at]
+				: __uint_as_float((unsigned)((const uint16_t *)from)[at] << 16);
+
+			to[(size_t)j * rows + i] = value;
+		}
+	return to;
+}
+
+/* Sums of DEPTH products, then of those: as accurate as the real one, which has many lanes. */
+static void
+multiply(float *c, const float *a, const float *b, int m, int n, int k)
+{
+	std::vector<float> part(m);
+
+	for (int from = 0; from < k; from += DEPTH)
+		for (int j = 0; j < n; j++) {
+			float *to = c + (size_t)j * m;
+
+			std::fill(part.begin(), part.end(), 0.0f);
+			for (int l = from; l < std::min(k, from + DEPTH); l++) {
+				const float *column = a + (size_t)l * m;
+				float factor = b[(size_t)j * k + l];
+
+				for (int i = 0; i < m; i++)
+					part[i] += column[i] * factor;
+			}
+			for (int i = 0; i < m; i++)
+				to[i] += part[i];
+		}
+}
+
+/* Bytes from the first to the last element of (rows, cols). */
+static size_t
+extent(int ld, int rows, int cols, size_t size)
+{
+	return rows > 0 && cols > 0 ? ((size_t)ld * (cols - 1) + rows) * size : 0;
+}
+
+cublasStatus_t
+cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n,
+    int k, const void *alpha, const void *a, cudaDataType type_a, int lda, const void *b,
+    cudaDataType type_b, int ldb, const void *beta, void *c, cudaDataType type_c, int ldc,
+    cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
+{
+	bool turn_a = op_a == CUBLAS_OP_T, turn_b = op_b == CUBLAS_OP_T;
+	size_t size = type_a == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+	float by = *(const float *)alpha, keep = *(const float *)beta;
+
+	(void)handle, (void)algorithm;
+	if (m < 0 || n < 0 || k < 0 || lda < std::max(1, turn_a ? k : m) ||
+	    ldb < std::max(1, turn_b ? n : k) || ldc < std::max(1, m))
+		return CUBLAS_STATUS_INVALID_VALUE;
+	if (type_a != type_b || type_c != CUDA_R_32F || compute != CUBLAS_COMPUTE_32F)
+		return CUBLAS_STATUS_NOT_SUPPORTED;
+	if (emu_fails(EMU_CALL_BLAS))
+		return CUBLAS_STATUS_EXECUTION_FAILED;
+	if (!emu_inside(a, extent(lda, turn_a ? k : m, turn_a ? m : k, size)) ||
+	    !emu_inside(b, extent(ldb, turn_b ? n : k, turn_b ? k : n, size)) ||
+	    !emu_inside(c, extent(ldc, m, n, sizeof(float))))
+		emu_die("cublasGemmEx: an operand is outside its allocation");
+	emu_heap_use heap;
+	std::vector<float> left = widen(a, type_a, lda, m, k, turn_a);
+	std::vector<float> right = widen(b, type_b, ldb, k, n, turn_b);
+	std::vector<float> product((size_t)m * n);
+
+	multiply(product.data(), left.data(), right.data(), m, n, k);
+	for (int j = 0; j < n; j++) {
+		float *to = (float *)c + (size_t)j * ldc;
+
+		for (int i = 0; i < m; i++)
+			to[i] = by * product[(size_t)j * m + i] + (keep != 0.0f ? keep * to[i] : 0);
+		emu_race_region(to, m * sizeof(float), EMU_WRITTEN);
+	}
+	return CUBLAS_STATUS_SUCCESS;
+}

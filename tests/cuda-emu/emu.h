@@ -1,0 +1,141 @@
+/*
+ * What the files of the emulation share.
+ *
+ * One fiber for each CUDA thread of a block, one block after another, all on one thread of the
+ * machine: fiber.cpp switches, block.cpp decides who runs, warp.cpp and pipe.cpp are the operations
+ * of a warp, launch.cpp runs a grid, memory.cpp owns the device's memory, cublas.cpp multiplies,
+ * race.cpp (linked in the race build only) sees every access.
+ */
+#ifndef CUDA_EMU_EMU_H
+#define CUDA_EMU_EMU_H
+
+#include <cuda_runtime.h>
+
+#include <mutex>
+#include <vector>
+
+#undef threadIdx
+#undef blockIdx
+#undef blockDim
+#undef gridDim
+
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define EMU_ASAN 1
+#include <sanitizer/asan_interface.h>
+#include <sanitizer/common_interface_defs.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#define ASAN_UNPOISON_MEMORY_REGION(p, n) ((void)(p), (void)(n))
+#endif
+
+enum { EMU_THREADS = 1024 }; /* of a block, at most */
+
+/* fiber.cpp */
+struct emu_fiber {
+	void *sp;
+	char *stack; /* NULL: the machine's own thread */
+	void *fake;  /* AddressSanitizer's */
+};
+extern emu_fiber emu_main_fiber;
+void emu_fibers_open(void (*entry)(void));
+emu_fiber *emu_fiber_get(void);		 /* an idle one; runs entry when it is switched to */
+void emu_fiber_put(emu_fiber *fiber);	 /* idle again */
+emu_fiber *emu_fiber_of(const void *at); /* whose stack holds the address */
+void emu_fiber_switch(emu_fiber *from, emu_fiber *to);
+
+/* block.cpp */
+enum emu_state : uint8_t { EMU_READY, EMU_RUNS, EMU_AT_BARRIER, EMU_AT_WARP, EMU_DONE };
+
+struct emu_copy { /* of cp.async; to = from, then zeros */
+	void *to;
+	const void *from;
+	size_t bytes, zeros;
+};
+
+struct emu_thread {
+	emu_state state;
+	emu_fiber *fiber; /* NULL: not started */
+	emu_index index;
+	int line; /* where it waits */
+	/* what it brought to a warp operation, and what it gets from it */
+	emu_op op;
+	int argument, width;
+	unsigned mask, warp_epoch;
+	uint64_t value, result;
+	emu_warp_function *function;
+	void *call;
+	std::vector<std::vector<emu_copy>> *groups; /* of cp.async, committed */
+	std::vector<emu_copy> *open;
+};
+
+struct emu_block {
+	int threads, live, current;
+	unsigned index, barrier_epoch;
+	emu_trampoline *run;
+	void *context;
+	emu_thread thread[EMU_THREADS];
+};
+extern emu_block emu_now;
+void emu_block_run(unsigned index, int threads, emu_trampoline *run, void *context);
+void emu_ready(int thread);
+void emu_wait(void); /* until somebody makes the current thread ready */
+
+/* warp.cpp */
+void emu_warp_begin(int threads);
+void emu_warp_leave(int thread); /* returned: the others wait for it no longer */
+
+/* launch.cpp */
+extern const char *emu_kernel;
+extern int emu_seed; /* order of threads and blocks: 0 up, 1 down, else pseudo-random */
+extern size_t emu_shared_most;
+unsigned emu_random(unsigned n);
+void emu_open(void);
+
+/* memory.cpp */
+void emu_fill(void *memory, size_t bytes); /* with 0xff: NaN, -1 */
+bool emu_is_device(const void *p);
+bool emu_inside(const void *p, size_t bytes); /* one allocation holds it all */
+void emu_heap_open(bool open);
+cudaError_t emu_fail(cudaError_t error); /* remembers it for cudaGetLastError */
+extern std::recursive_mutex emu_lock;
+/* The heap is readable in this scope, for one thread of the machine at a time. */
+struct emu_heap_use {
+	emu_heap_use()
+	{
+		emu_lock.lock();
+		emu_heap_open(true);
+	}
+	~emu_heap_use()
+	{
+		emu_heap_open(false);
+		emu_lock.unlock();
+	}
+};
+
+/* runtime.cpp: EMU_FAIL=class:n makes the n-th call of a class fail. */
+enum emu_call { EMU_CALL_LAUNCH, EMU_CALL_MALLOC, EMU_CALL_COPY, EMU_CALL_BLAS, EMU_CALLS };
+bool emu_fails(emu_call call);
+
+/* shared.cpp: all static __shared__ arrays of the program. */
+void emu_shared_section(char **from, char **to);
+
+/* race.cpp; empty where it is not linked. */
+enum emu_region {
+	EMU_SHARED,	 /* begins: nothing written */
+	EMU_SHARED_PAST, /* the end of this launch's dynamic shared memory */
+	EMU_FRESH,	 /* allocated, not written */
+	EMU_WRITTEN,
+	EMU_FREED,
+};
+extern "C" {
+void emu_race_segment(unsigned block, unsigned thread, unsigned barrier, unsigned warp);
+void emu_race_launch(const char *kernel, bool begin);
+void emu_race_region(void *memory, size_t bytes, emu_region region);
+void emu_race_access(void *memory, size_t bytes, bool write);
+char *emu_heap_base(size_t *bytes);
+}
+
+#endif

@@ -1,0 +1,77 @@
+/*
+ * The part of CUDA's runtime that kernels/ uses, for kernels that run on the CPU (see
+ * ../README.md). Found instead of the toolkit's header of the same name, so that the emulation
+ * needs no toolkit; nvcc compiles the same sources against the real one.
+ */
+#ifndef CUDA_EMU_CUDA_RUNTIME_H
+#define CUDA_EMU_CUDA_RUNTIME_H
+
+#define CUDA_EMU 1
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum cudaError_t {
+	cudaSuccess = 0,
+	cudaErrorInvalidValue = 1,
+	cudaErrorMemoryAllocation = 2,
+	cudaErrorInvalidConfiguration = 9,
+	cudaErrorInvalidDevice = 101,
+	cudaErrorIllegalAddress = 700,
+	cudaErrorLaunchFailure = 719,
+};
+
+enum cudaMemcpyKind {
+	cudaMemcpyHostToHost = 0,
+	cudaMemcpyHostToDevice = 1,
+	cudaMemcpyDeviceToHost = 2,
+	cudaMemcpyDeviceToDevice = 3,
+};
+
+enum cudaFuncAttribute { cudaFuncAttributeMaxDynamicSharedMemorySize = 8 };
+enum cudaDeviceAttr {
+	cudaDevAttrMaxSharedMemoryPerBlockOptin = 97,
+	cudaDevAttrMultiProcessorCount = 16,
+	cudaDevAttrComputeCapabilityMajor = 75,
+	cudaDevAttrComputeCapabilityMinor = 76,
+};
+enum { cudaStreamNonBlocking = 1 };
+
+typedef struct emu_stream *cudaStream_t;
+
+struct dim3 {
+	unsigned x, y, z;
+	dim3(unsigned a = 1, unsigned b = 1, unsigned c = 1) : x(a), y(b), z(c)
+	{
+	}
+};
+
+extern "C" {
+cudaError_t cudaSetDevice(int device);
+cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
+cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
+cudaError_t cudaMalloc(void **out, size_t bytes);
+cudaError_t cudaFree(void *memory);
+cudaError_t cudaMallocHost(void **out, size_t bytes);
+cudaError_t cudaFreeHost(void *memory);
+cudaError_t cudaMemcpyAsync(
+    void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaStreamSynchronize(cudaStream_t stream);
+cudaError_t cudaGetLastError(void);
+const char *cudaGetErrorString(cudaError_t error);
+cudaError_t cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value);
+}
+template <class T>
+inline cudaError_t
+cudaFuncSetAttribute(T *kernel, cudaFuncAttribute attribute, int value)
+{
+	return cudaFuncSetAttribute((const void *)kernel, attribute, value);
+}
+
+#include "emu_device.h"
+
+#endif

@@ -1,0 +1,164 @@
+/*
+ * A launch: its limits, the order of its blocks, and shared memory that holds NaN when a block
+ * begins. EMU_SEED chooses the order (0 ascending, 1 descending, else pseudo-random), EMU_SHARED
+ * the bytes of shared memory that a block may have (232448, as sm_90; sm_80 166912, sm_86 101376).
+ */
+#include "emu.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+
+enum { SHARED_DEFAULT = 48 << 10, PAST = 4096 };
+
+const char *emu_kernel = "no kernel";
+int emu_seed = 2;
+size_t emu_shared_most = 232448;
+static uint64_t random_state = 88172645463325252u;
+static std::map<const void *, size_t> opted; /* kernels that asked for more shared memory */
+static unsigned char *dynamic;		     /* shared_most + PAST bytes */
+
+void
+emu_die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	fprintf(stderr, "EMU ERROR in %s block (%u,%u,%u) thread (%u,%u,%u): ", emu_kernel,
+	    emu_block_index.x, emu_block_index.y, emu_block_index.z, emu_thread_index.x,
+	    emu_thread_index.y, emu_thread_index.z);
+	vfprintf(stderr, format, args);
+	fputc('\n', stderr);
+	va_end(args);
+	fflush(stdout);
+	_exit(99);
+}
+
+unsigned
+emu_random(unsigned n)
+{
+	random_state ^= random_state << 13;
+	random_state ^= random_state >> 7;
+	random_state ^= random_state << 17;
+	return (unsigned)((random_state >> 20) % n);
+}
+
+void
+emu_open(void)
+{
+	static bool done;
+
+	if (done)
+		return;
+	done = true;
+	if (getenv("EMU_SEED") != nullptr)
+		emu_seed = atoi(getenv("EMU_SEED"));
+	if (getenv("EMU_SHARED") != nullptr)
+		emu_shared_most = strtoul(getenv("EMU_SHARED"), nullptr, 10);
+	random_state += 7919u * (uint64_t)emu_seed;
+	dynamic = (unsigned char *)mmap(nullptr, emu_shared_most + PAST, PROT_READ | PROT_WRITE,
+	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (dynamic == MAP_FAILED)
+		emu_die("no memory for shared memory");
+}
+
+void *
+emu_dynamic_shared(void)
+{
+	return dynamic;
+}
+
+void
+emu_check_pointer(const char *kernel, const void *pointer)
+{
+	if (pointer == nullptr || emu_is_device(pointer))
+		return;
+	emu_kernel = kernel;
+	emu_die("argument %p is not device memory", pointer);
+}
+
+cudaError_t
+cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
+{
+	emu_open();
+	if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
+	    (size_t)value > emu_shared_most)
+		return emu_fail(cudaErrorInvalidValue);
+	opted[kernel] = (size_t)value;
+	return cudaSuccess;
+}
+
+static cudaError_t
+check(const void *kernel, dim3 grid, dim3 block, size_t shared)
+{
+	size_t threads = (size_t)block.x * block.y * block.z;
+	size_t most = opted.count(kernel) ? opted[kernel] : SHARED_DEFAULT;
+
+	if (threads == 0 || threads > EMU_THREADS || block.z > 64)
+		return cudaErrorInvalidConfiguration;
+	if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 ||
+	    grid.x > 2147483647u)
+		return cudaErrorInvalidConfiguration;
+	return shared > most ? cudaErrorInvalidValue : cudaSuccess;
+}
+
+static std::vector<unsigned>
+order_of(unsigned blocks)
+{
+	std::vector<unsigned> order(blocks);
+
+	for (unsigned i = 0; i < blocks; i++)
+		order[i] = emu_seed == 1 ? blocks - 1 - i : i;
+	for (unsigned i = blocks; i > 1 && emu_seed > 1; i--)
+		std::swap(order[i - 1], order[emu_random(i)]);
+	return order;
+}
+
+void
+emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+    emu_trampoline *run, void *context)
+{
+	int threads = (int)(block.x * block.y * block.z);
+	char *from, *to;
+	cudaError_t error;
+
+	emu_open();
+	error = check(kernel, grid, block, shared);
+	if (error == cudaSuccess && emu_fails(EMU_CALL_LAUNCH))
+		error = cudaErrorLaunchFailure;
+	if (error != cudaSuccess) {
+		emu_fail(error);
+		return;
+	}
+	emu_shared_section(&from, &to);
+	emu_heap_use heap;
+
+	emu_kernel = name;
+	emu_block_size = {block.x, block.y, block.z};
+	emu_grid_size = {grid.x, grid.y, grid.z};
+	for (unsigned i = 0; i < (unsigned)threads; i++)
+		emu_now.thread[i].index = {
+		    i % block.x, i / block.x % block.y, i / (block.x * block.y)};
+	ASAN_UNPOISON_MEMORY_REGION(dynamic, emu_shared_most + PAST);
+	ASAN_POISON_MEMORY_REGION(dynamic + shared, emu_shared_most + PAST - shared);
+	emu_race_launch(name, true);
+	for (unsigned index : order_of(grid.x * grid.y * grid.z)) {
+		emu_block_index = {
+		    index % grid.x, index / grid.x % grid.y, index / (grid.x * grid.y)};
+		if (to > from) {
+			emu_fill(from, to - from);
+			emu_race_region(from, to - from, EMU_SHARED);
+		}
+		emu_fill(dynamic, shared);
+		emu_race_region(dynamic, emu_shared_most + PAST, EMU_SHARED);
+		emu_race_region(dynamic + shared, emu_shared_most + PAST - shared, EMU_SHARED_PAST);
+		emu_block_run(index, threads, run, context);
+	}
+	emu_race_launch(name, false);
+	emu_kernel = "no kernel";
+}

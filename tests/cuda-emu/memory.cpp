@@ -1,0 +1,209 @@
+/*
+ * The device's memory: one reserved range that the host cannot touch but while a kernel, a copy or
+ * cuBLAS runs, so a host that follows a device pointer dies as it should. What is allocated holds
+ * NaN; addresses are not used again, so what was freed stays known. EMU_MEMORY is its size in
+ * bytes (32 GiB, of which only what is touched exists); EMU_GUARD=0 leaves it open to the host,
+ * which saves most of the time of small launches.
+ */
+#include "emu.h"
+
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <map>
+
+static const size_t RANGE = 1ul << 37; /* of addresses */
+enum { PAGE = 4096, ALIGN = 256 };
+
+std::recursive_mutex emu_lock;
+static char *heap, *top;
+static size_t memory_size = 32ul << 30, in_use;
+static bool guarded = true;
+static std::map<char *, size_t> allocations;
+static cudaError_t last_error;
+
+EMU_UNCHECKED void
+emu_fill(void *memory, size_t bytes)
+{
+	asm volatile("rep stosb" : "+D"(memory), "+c"(bytes) : "a"(0xff) : "memory");
+}
+
+cudaError_t
+emu_fail(cudaError_t error)
+{
+	if (error != cudaSuccess)
+		last_error = error;
+	return error;
+}
+
+cudaError_t
+cudaGetLastError(void)
+{
+	cudaError_t error = last_error;
+
+	last_error = cudaSuccess;
+	return error;
+}
+
+char *
+emu_heap_base(size_t *bytes)
+{
+	*bytes = RANGE;
+	return heap;
+}
+
+static void
+heap_begin(void)
+{
+	if (heap != nullptr)
+		return;
+	emu_open();
+	heap = top = (char *)mmap(
+	    nullptr, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (heap == MAP_FAILED)
+		emu_die("no addresses for the device's memory");
+	if (getenv("EMU_MEMORY") != nullptr)
+		memory_size = strtoul(getenv("EMU_MEMORY"), nullptr, 10);
+	if (getenv("EMU_GUARD") != nullptr)
+		guarded = atoi(getenv("EMU_GUARD")) != 0;
+}
+
+void
+emu_heap_open(bool open)
+{
+	static size_t opened;
+	size_t used = ((size_t)(top - heap) + PAGE - 1) / PAGE * PAGE;
+
+	if (!guarded) {
+		if (used > opened)
+			mprotect(heap + opened, used - opened, PROT_READ | PROT_WRITE);
+		opened = used;
+	} else if (used > 0)
+		mprotect(heap, used, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+bool
+emu_is_device(const void *p)
+{
+	return heap != nullptr && (const char *)p >= heap && (const char *)p < heap + RANGE;
+}
+
+bool
+emu_inside(const void *p, size_t bytes)
+{
+	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+	auto it = allocations.upper_bound((char *)p);
+
+	if (bytes == 0)
+		return true;
+	if (it == allocations.begin())
+		return false;
+	--it;
+	return (const char *)p + bytes <= it->first + it->second;
+}
+
+cudaError_t
+cudaMalloc(void **out, size_t bytes)
+{
+	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+	size_t padded;
+
+	heap_begin();
+	*out = nullptr;
+	if (bytes == 0)
+		return cudaSuccess;
+	if (emu_fails(EMU_CALL_MALLOC) || bytes > memory_size - in_use)
+		return emu_fail(cudaErrorMemoryAllocation);
+	padded = (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN; /* with a gap behind it */
+	if ((size_t)(top - heap) + padded + PAGE > RANGE)
+		emu_die("out of addresses");
+	*out = top;
+	top += padded;
+	emu_heap_open(true);
+	ASAN_UNPOISON_MEMORY_REGION(*out, bytes);
+	emu_fill(*out, bytes);
+	ASAN_POISON_MEMORY_REGION((char *)*out + bytes, padded - bytes);
+	emu_heap_open(false);
+	emu_race_region(*out, bytes, EMU_FRESH);
+	allocations[(char *)*out] = bytes;
+	in_use += bytes;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaFree(void *memory)
+{
+	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+	auto it = allocations.find((char *)memory);
+	uintptr_t from, to;
+
+	if (memory == nullptr)
+		return cudaSuccess;
+	if (it == allocations.end())
+		return emu_fail(cudaErrorInvalidValue);
+	emu_heap_open(true);
+	ASAN_UNPOISON_MEMORY_REGION(memory, it->second);
+	emu_fill(memory, it->second);
+	ASAN_POISON_MEMORY_REGION(memory, it->second);
+	emu_race_region(memory, it->second, EMU_FREED);
+	from = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE;
+	to = ((uintptr_t)memory + it->second) / PAGE * PAGE;
+	if (to > from)
+		madvise((void *)from, to - from, MADV_DONTNEED);
+	emu_heap_open(false);
+	in_use -= it->second;
+	allocations.erase(it);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaMemGetInfo(size_t *free_bytes, size_t *total)
+{
+	heap_begin();
+	*total = memory_size;
+	*free_bytes = memory_size - in_use;
+	return cudaSuccess;
+}
+
+static bool
+side_right(const void *p, size_t bytes, bool device)
+{
+	return bytes == 0 || (device ? emu_inside(p, bytes) : !emu_is_device(p));
+}
+
+cudaError_t
+cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream)
+{
+	bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
+	bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+
+	(void)stream;
+	if (!side_right(to, bytes, to_device) || !side_right(from, bytes, from_device))
+		return emu_fail(cudaErrorInvalidValue);
+	if (emu_fails(EMU_CALL_COPY))
+		return emu_fail(cudaErrorIllegalAddress);
+	emu_heap_use heap_is_open;
+
+	if (bytes > 0)
+		memmove(to, from, bytes);
+	if (to_device)
+		emu_race_region(to, bytes, EMU_WRITTEN);
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
+{
+	(void)stream;
+	if (!side_right(to, bytes, true))
+		return emu_fail(cudaErrorInvalidValue);
+	if (emu_fails(EMU_CALL_COPY))
+		return emu_fail(cudaErrorIllegalAddress);
+	emu_heap_use heap_is_open;
+
+	if (bytes > 0)
+		memset(to, value, bytes);
+	emu_race_region(to, bytes, EMU_WRITTEN);
+	return cudaSuccess;
+}

@@ -1,0 +1,80 @@
+#!/bin/sh
+# The tests of the ops, the very same as the CPU's, over the kernels of CUDA on the emulation: the
+# fast build in three orders of threads and blocks, then bounds, then races. The largest cases run in
+# the fast build alone. Prints `N passed, N failed`, a program that breaks off counting as one more.
+set -u
+cd "$(dirname "$0")/../.."
+build=${STEPD_BUILD:-build}/cuda-emu
+passed=0 failed=0
+log=$build/ops.log
+
+# mode, seed, program, cases... One of the runs watches the host's own accesses and takes all the
+# gradients' samples, the others look for what they alone can see.
+run() {
+	mode=$1 seed=$2 test=$3
+	shift 3
+	guard=0 samples=4
+	[ "$mode$seed" != fast2 ] || guard=1 samples=41
+	OP_TEST_SAMPLES=$samples EMU_GUARD=$guard EMU_SEED=$seed timeout 300 "$build/$mode/$test" "$@" >"$log" 2>&1
+	code=$?
+	line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
+	p=${line%% passed*}
+	f=${line#*, }
+	f=${f%% failed*}
+	if [ -z "$line" ]; then
+		p=0 f=1
+	elif [ $code -ne 0 ] && [ "$f" -eq 0 ]; then
+		f=1
+	fi
+	passed=$((passed + p)) failed=$((failed + f))
+	[ "$f" -eq 0 ] || { echo "$mode, seed $seed, $test: exit $code"; tail -n 8 "$log" | cut -c 1-300; }
+}
+
+for source in tests/unit/test_op_*.c; do
+	test=$(basename "$source" .c)
+	run fast 2 "$test"
+	case $test in
+	test_op_head_loss)
+		for mode in asan race; do
+			run $mode 3 $test loss_and_gradient refuses_targets not_finite_stays
+		done
+		;;
+	test_op_linear)
+		# its work is cuBLAS'
+		run asan 3 $test
+		run race 3 $test backward_by_differences same_bits_twice
+		;;
+	*)
+		run fast 0 "$test"
+		run fast 1 "$test"
+		run asan 3 "$test"
+		run race 3 "$test"
+		;;
+	esac
+done
+
+# A call that fails is never a success: the n-th of each class, in programs that are quick.
+while read -r test case; do
+	for class in launch malloc copy blas; do
+		for n in 1 2 3 5 8; do
+			EMU_GUARD=0 EMU_FAIL=$class:$n timeout 60 "$build/fast/$test" "$case" >"$log" 2>&1
+			code=$?
+			if [ $code -eq 0 ] && grep -qa "^EMU_FAIL: $class" "$log"; then
+				failed=$((failed + 1))
+				echo "the failure of $class number $n in $test was not seen"
+			else
+				passed=$((passed + 1))
+			fi
+		done
+	done
+done <<'CASES'
+test_op_rows embed
+test_op_lora same_bits_twice
+test_op_linear backward_by_differences
+test_op_head_loss refuses_targets
+test_op_reduce first_nonfinite
+test_op_attention packed_is_alone
+CASES
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]

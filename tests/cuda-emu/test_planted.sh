@@ -1,0 +1,71 @@
+#!/bin/sh
+# The emulation catches what it is there for: each planted bug, in each build that can see it, by the
+# words it is caught with; and the same kernels without their bugs are right in all of them.
+# Prints `N passed, N failed`.
+set -u
+cd "$(dirname "$0")/../.."
+build=${STEPD_BUILD:-build}/cuda-emu
+passed=0 failed=0
+log=$build/planted.log
+
+ok() {
+	if [ "$1" -eq 0 ]; then
+		passed=$((passed + 1))
+	else
+		failed=$((failed + 1))
+		echo "$2"
+		tail -n 3 "$log"
+	fi
+}
+
+for mode in fast asan race; do
+	for seed in 0 1 2 3 4 5; do
+		EMU_SEED=$seed timeout 20 "$build/$mode/planted" right >"$log" 2>&1
+		ok $? "$mode: a right kernel is called wrong with seed $seed"
+	done
+done
+
+# bug, then what has to be in the output of each build; - where that build is blind to it
+while IFS='|' read -r bug fast asan race; do
+	for mode in fast asan race; do
+		case $mode in
+		fast) want=$fast ;;
+		asan) want=$asan ;;
+		race) want=$race ;;
+		esac
+		[ "$want" != - ] || continue
+		EMU_SEED=2 timeout 20 sh -c "$build/$mode/planted $bug" >"$log" 2>&1
+		code=$?
+		[ $code -ne 0 ] && { [ "$want" = dies ] || grep -qE "$want" "$log"; }
+		ok $? "$mode: $bug is not caught as '$want' (exit $code)"
+	done
+done <<'TABLE'
+block_sum|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read
+refill|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: read after write
+read_past|-|use-after-poison|RACE CHECK: access outside any allocation
+dynamic_past|-|use-after-poison|RACE CHECK: access past the dynamic
+static_past|-|global-buffer-overflow|-
+unwritten|1 wrong|1 wrong|1 wrong
+unwritten_shared|64 wrong|64 wrong|RACE CHECK: uninitialised read
+unwritten_dynamic|64 wrong|64 wrong|RACE CHECK: uninitialised read
+unwritten_memory|64 wrong|64 wrong|RACE CHECK: uninitialised read
+add_across_blocks|-|-|RACE CHECK: write after write
+shared_add|-|-|RACE CHECK: write after write
+warp_exchange|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read
+pipe_short_wait|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read
+pipe_no_barrier|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read
+not_in_mask|not in mask|not in mask|not in mask
+shuffle_from_nowhere|32 wrong|32 wrong|32 wrong
+divergent_barrier|divergent __syncthreads|divergent __syncthreads|divergent __syncthreads
+return_before_barrier|threads of the block returned|threads of the block returned|threads of the block returned
+shuffle_and_barrier|deadlock|deadlock|deadlock
+misaligned|no multiple of 16|no multiple of 16|no multiple of 16
+freed|64 wrong|use-after-poison|RACE CHECK: access outside any allocation
+host_pointer|is not device memory|is not device memory|is not device memory
+host_writes|dies|AddressSanitizer|dies
+too_much_shared|invalid argument|invalid argument|invalid argument
+too_many_threads|invalid configuration|invalid configuration|invalid configuration
+TABLE
+
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
