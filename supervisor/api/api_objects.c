@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/http/http_server.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/object_store.h"
 #include "supervisor/api/routes.h"
@@ -47,8 +48,10 @@ exchange_new(struct stepd *s, struct http_request *r, enum object_verb verb)
 	rc = object_url_verify(&x->ref, s->objects->key, verb, http_param(r),
 	    http_query(r, "expires"), http_query(r, "limit"), http_query(r, "signature"),
 	    time(NULL));
-	if (rc == 0)
+	if (rc == 0) {
+		http_trust(r, "");
 		return x;
+	}
 	http_reply_detail(
 	    r, 403, rc == -ESTALE ? "the URL has expired" : "the URL is not signed for this");
 	return NULL;

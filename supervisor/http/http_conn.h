@@ -122,6 +122,7 @@ struct http_server {
 	unsigned request_count; /* also those whose client has gone */
 	uint64_t body_used;
 	uint64_t turned_away, answered[6]; /* struct http_counts */
+	double warned_full; /* that connections are turned away: monotonic seconds, 0 = never */
 	bool stopping, freed;
 };
 

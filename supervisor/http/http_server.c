@@ -12,14 +12,15 @@
 #include "ipc/log.h"
 #include "supervisor/http/address.h"
 #include "supervisor/http/http_conn.h"
+#include "supervisor/monotonic.h"
 
-/* Makes room for a new connection. Of those that nobody works for the one goes that is missed
-   least: answered and about to close, then idle without ever having shown the token, then idle; the
-   longest idle first. */
+/* Makes room for a new connection. The one goes that is missed least: answered and about to close,
+   then those without a token, idle or slow with what they send and take, then idle ones; the
+   longest there first. Who has shown a token and is at work stays. */
 static bool
 make_room(struct http_server *s)
 {
-	enum { CLOSING, STRANGER, TRUSTED, AT_WORK };
+	enum { CLOSING, STRANGER, SLOW_STRANGER, TRUSTED, AT_WORK };
 	struct http_conn *c, *chosen = NULL;
 	int least = AT_WORK;
 
@@ -30,6 +31,8 @@ make_room(struct http_server *s)
 			worth = CLOSING;
 		else if (c->state == HTTP_HEAD)
 			worth = c->trusted ? TRUSTED : STRANGER;
+		else if (c->state != HTTP_HANDLE && !c->trusted)
+			worth = SLOW_STRANGER;
 		if (worth < least) {
 			least = worth;
 			chosen = c;
@@ -38,6 +41,18 @@ make_room(struct http_server *s)
 	if (chosen != NULL)
 		http_conn_free(chosen);
 	return chosen != NULL;
+}
+
+/* A line a minute, however many come. */
+static void
+warn_full(struct http_server *s)
+{
+	double now = monotonic_seconds();
+
+	if (s->warned_full != 0 && now - s->warned_full < 60)
+		return;
+	s->warned_full = now;
+	log_warning("a connection was turned away: %u are open", s->conn_count);
 }
 
 static void
@@ -50,7 +65,7 @@ on_accept(struct evconnlistener *listener, evutil_socket_t fd, struct sockaddr *
 	(void)peer_len;
 	if (s->conn_count >= s->options.connections && !make_room(s)) {
 		s->turned_away++;
-		log_warning("a connection was turned away: %u are open", s->conn_count);
+		warn_full(s);
 		close(fd);
 		return;
 	}
@@ -167,7 +182,8 @@ http_server_busy(const struct http_server *s)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(c, &s->conns, link)
-	n += c->state == HTTP_BODY || c->state == HTTP_HANDLE || c->state == HTTP_REPLY;
+	n += (c->state == HTTP_BODY && c->trusted) || c->state == HTTP_HANDLE ||
+	     c->state == HTTP_REPLY;
 	return n;
 }
 

@@ -29,8 +29,8 @@ struct http_plan {
 	bool needs_length; /* a body without Content-Length: 411 */
 };
 
-/* The client has shown that it may call, by the token of that name: its idle connection is kept
-   before those of strangers. */
+/* The client has shown that it may call, by the token of that name ("": by a signed URL): its
+   connection is kept before those of strangers. */
 void http_trust(struct http_request *r, const char *name);
 /* A reply of judge's that the client gets after that time. Until then its connection is among the
    first that make room for others. sentence: a constant. */
@@ -65,7 +65,7 @@ int http_server_listen(struct http_server *s, int fd);
 void http_server_set_tls(struct http_server *s, struct ssl_ctx_st *tls);
 /* Takes no new connections; idle ones are closed, others after the answer they are at. */
 void http_server_stop(struct http_server *s);
-/* Connections that still owe an answer. */
+/* Connections that still owe an answer; bodies of strangers are not waited for. */
 unsigned http_server_busy(const struct http_server *s);
 /* Closes everything; requests not yet replied to are gone. NULL is allowed. */
 void http_server_free(struct http_server *s);

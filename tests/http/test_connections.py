@@ -189,6 +189,20 @@ def many():
                 stranger.close()
             file.close()
         time.sleep(0.2)
+        # strangers who are slow with a body that nobody wants hold no place
+        strangers = [stepd.connect() for _ in range(30)]
+        for i, stranger in enumerate(strangers):
+            kind = (post("/healthz", b"", "Content-Length: 60000", auth=False),
+                    post("/x", b"", "Content-Length: 60000", auth=False),
+                    HEALTH.replace(b"\r\n\r\n", b"\r\nContent-Length: 60000\r\n\r\n"))[i % 3]
+            try:
+                stranger.sendall(kind + b" ")
+            except OSError:
+                pass  # turned out already
+        check(stepd.call("POST", "/v1/objects:sign", {})[0] == 200, "strangers who are slow make room")
+        for stranger in strangers:
+            stranger.close()
+        time.sleep(0.2)
         # those at work are not turned out: a body that is coming holds its place
         body = post("/v1/objects:sign", b"{", "Content-Length: 2")
         socks = [stepd.connect() for _ in range(10)]
@@ -316,6 +330,13 @@ def stopping():
             answers, closed = read_all(sock)
             check([a.status for a in answers] == [200] and closed, "and answered", answers)
         check(stepd.stop(5) == 0, "then it stops")
+    with Stepd(STEPD_STOP_TIMEOUT="20") as stepd:
+        with stepd.connect() as sock:
+            sock.sendall(HEALTH.replace(b"\r\n\r\n", b"\r\nContent-Length: 60000\r\n\r\n"))
+            time.sleep(0.2)
+            begun = time.monotonic()
+            check(stepd.stop() == 0, "stops")
+            check(time.monotonic() - begun < 10, "a stranger who is slow is not waited for")
     with Stepd(STEPD_STOP_TIMEOUT="1") as stepd:
         with stepd.connect() as sock:
             sock.sendall(post("/v1/objects:sign", b"{", "Content-Length: 2"))
