@@ -17,6 +17,7 @@
 #include "ipc/log.h"
 #include "ipc/wire.h"
 #include "supervisor/http/http_server.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
@@ -44,15 +45,6 @@ struct notify {
 	bool stuck;		 /* the store was, when last looked at */
 	char status[STATUS_MAX]; /* told */
 };
-
-static double
-monotonic_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static int say(struct notify *n, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

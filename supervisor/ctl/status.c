@@ -18,16 +18,16 @@ static const struct ctl_option options[] = {
 };
 
 static const char notes[] =
-    "A line a slot, a line a session. UNSAVED: steps that no upload holds. ENDS: how workers "
-    "ended\n"
-    "that nobody had asked to end. REPLAY: steps that a new worker would do again.\n"
+    "A line a slot, a line a session. UNSAVED: steps that no upload holds. REPLAY: steps that\n"
+    "a new worker would do again. ENDS: how workers ended that nobody had asked to end.\n"
     "\n"
     "exit codes:\n"
     "  0  nothing to act on\n"
-    "  1  there is; each has a line `attention: ...`: a disk, its inodes or the store at 95 % or\n"
-    "     more, or not to be read; a store that has stood still for 30 s; a certificate that ends\n"
-    "     within 7 days; a session that has to be restored, or that several workers in a row did\n"
-    "     not bring back; steps that came out otherwise when they were replayed\n"
+    "  1  there is; each has a line `attention: ...`: a disk, its inodes or the store at 95 %\n"
+    "     or more, or not to be read; a store that has stood still for 30 s; a certificate that\n"
+    "     ends within 7 days; a session that has to be restored, or that several workers in a\n"
+    "     row did not bring back; steps that a client has to send again, or that came out\n"
+    "     otherwise when they were replayed\n"
     "  3  no stepd answers at the socket: nothing is known\n"
     "  4  it does, but not to this user\n";
 

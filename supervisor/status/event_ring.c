@@ -123,6 +123,13 @@ put_body(struct json_writer *w, const struct told *t)
 	case EVENT_RESTART:
 		json_put_string(w, "class", t->restart.class);
 		json_put_uint(w, "replayed_steps", t->restart.replayed);
+		if (t->restart.resend_to > t->step) {
+			json_write_key(w, "steps_to_send_again");
+			json_write_object(w);
+			json_put_uint(w, "from", t->step + 1);
+			json_put_uint(w, "to", t->restart.resend_to);
+			json_write_object_end(w);
+		}
 		break;
 	case EVENT_STATE:
 		json_put_string(w, "state", t->state.state);

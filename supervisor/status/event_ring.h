@@ -44,6 +44,7 @@ struct told {
 		struct {
 			const char *class; /* a constant: why there was another worker */
 			uint64_t replayed;
+			uint64_t resend_to; /* steps up to this one are lost; 0 = none */
 		} restart;
 		struct {
 			const char *state; /* a constant */

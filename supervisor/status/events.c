@@ -214,7 +214,8 @@ events_restarted(struct session *s, uint64_t replayed)
 {
 	struct told told = {.kind = EVENT_RESTART,
 	    .restart.class = s->ended != NULL ? s->ended : "stepd_restart",
-	    .restart.replayed = replayed};
+	    .restart.replayed = replayed,
+	    .restart.resend_to = s->restore.resend_to};
 
 	if (s->stepd->events != NULL)
 		tell(s, &told);

@@ -9,7 +9,6 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <event2/bufferevent.h>
@@ -19,6 +18,7 @@
 
 #include "ipc/log.h"
 #include "ipc/unix_path.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/offload.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"
@@ -54,15 +54,6 @@ struct status {
 	size_t peer_count;
 	struct status_facts *reading; /* with the thread, or NULL */
 };
-
-static double
-monotonic_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void
 peer_free(struct peer *p)

@@ -117,6 +117,10 @@ tell_session(const struct session *s, struct json_writer *w)
 	    s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_CLOSED)
 		tell(w, "session %s: %u workers in a row did not bring it back", s->record.id,
 		    s->restore.tries);
+	if (s->restore.resend_to > s->record.step)
+		tell(w, "session %s: its client has to send the steps %llu to %llu again",
+		    s->record.id, (unsigned long long)s->record.step + 1,
+		    (unsigned long long)s->restore.resend_to);
 	if (s->replay_differences > 0)
 		tell(w, "session %s: %llu steps came out otherwise when they were replayed",
 		    s->record.id, (unsigned long long)s->replay_differences);

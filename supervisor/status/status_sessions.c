@@ -101,6 +101,15 @@ put_session(const struct session *s, const struct status_facts *facts, struct js
 	put_restarts(s, w);
 	json_put_uint(w, "anchor_step", s->anchor.step);
 	json_put_uint(w, "replay_steps", r->step - s->anchor.step);
+	json_write_key(w, "steps_to_send_again");
+	if (s->restore.resend_to > r->step) {
+		json_write_object(w);
+		json_put_uint(w, "from", r->step + 1);
+		json_put_uint(w, "to", s->restore.resend_to);
+		json_write_object_end(w);
+	} else {
+		json_write_null(w);
+	}
 	json_put_uint(w, "replay_differences", s->replay_differences);
 	json_put_uint(w, "quarantined_requests", s->quarantined);
 	json_write_object_end(w);

@@ -9,6 +9,7 @@
 
 #include "supervisor/http/backoff.h"
 #include "supervisor/http/http_server.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/http/tls.h"
 #include "supervisor/http/tokens.h"
 #include "supervisor/privileges.h"
@@ -16,15 +17,6 @@
 #include "supervisor/status/events.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
-
-static double
-monotonic_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void
 put_seconds(struct json_writer *w, const char *key, double seconds)

@@ -119,6 +119,16 @@ class Stepd:
         answers, _ = self.exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
         return answers[0].status, answers[0].body
 
+    def document(self, path=None):
+        """What the status socket says."""
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+            sock.connect(path or os.path.join(self.state, "status.sock"))
+            sock.settimeout(60)
+            data = b""
+            while piece := sock.recv(65536):
+                data += piece
+        return json.loads(data)
+
     def memory(self, field="VmRSS"):
         """KiB of resident memory, or its high-water mark (VmHWM)."""
         with open("/proc/%d/status" % self.process.pid) as f:

@@ -4,8 +4,6 @@ import own_network
 
 own_network.enter()
 
-import json  # noqa: E402
-import os  # noqa: E402
 import socket  # noqa: E402
 import time  # noqa: E402
 
@@ -32,13 +30,7 @@ def listen(t, session, query=""):
 
 
 def listeners(t):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.connect(os.path.join(t.state, "status.sock"))
-        sock.settimeout(60)
-        document = b""
-        while piece := sock.recv(65536):
-            document += piece
-    return json.loads(document)["connections"]["event_listeners"]
+    return t.document()["connections"]["event_listeners"]
 
 
 def read_to_end(sock):

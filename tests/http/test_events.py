@@ -87,13 +87,7 @@ def wait_for(condition, seconds=60):
 
 
 def listeners(t):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.connect(os.path.join(t.state, "status.sock"))
-        sock.settimeout(60)
-        document = b""
-        while piece := sock.recv(65536):
-            document += piece
-    return json.loads(document)["connections"]["event_listeners"]
+    return t.document()["connections"]["event_listeners"]
 
 
 def whole_life(t):

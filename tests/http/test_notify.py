@@ -1,6 +1,5 @@
 """What systemd is told: READY, STATUS, STOPPING, RELOADING, WATCHDOG; and that its unit is a valid one."""
 import ctypes
-import json
 import os
 import re
 import select
@@ -132,21 +131,11 @@ def store_thread(t):
     return None
 
 
-def read_status(t):
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
-        sock.connect(os.path.join(t.state, "status.sock"))
-        sock.settimeout(60)
-        document = b""
-        while piece := sock.recv(65536):
-            document += piece
-    return json.loads(document)
-
-
 def stop_when_idle(t, tid):
     """Stops the store's thread where it holds no lock: it sleeps, and has nothing to do."""
     path = "/proc/%d/task/%d/stat" % (t.process.pid, tid)
     while True:
-        idle = read_status(t)["store"]["changes_waiting"] == 0
+        idle = t.document()["store"]["changes_waiting"] == 0
         with open(path) as f:
             if idle and f.read().rpartition(")")[2].split()[0] == "S":
                 break
@@ -185,7 +174,7 @@ def watchdog(name):
         check(message is not None, "a store that stands still is told", manager.told[-5:])
         check(manager.wait(lambda m: "WATCHDOG" in m, 1.5) is None, "and no sign of life", manager.told[-5:])
         check(t.ask("GET", "/healthz")[0] == 200, "though the loop turns")
-        check(read_status(t)["store"]["changes_waiting"] > 0, "status answers too", read_status(t)["store"])
+        check(t.document()["store"]["changes_waiting"] > 0, "status answers too", t.document()["store"])
         ptrace(PTRACE_DETACH, tid)
         check(step()[0] == 200, "the step is done when it goes on")
         check(manager.wait(lambda m: m.get("WATCHDOG") == "1") is not None, "and there is life again")

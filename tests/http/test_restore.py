@@ -8,7 +8,7 @@ import sys
 import tempfile
 import time
 
-from daemon import BUILD, check, finish
+from daemon import BEARER, BUILD, check, finish
 from faulty_store import SECRET, Store, certificate
 from trainer import Trainer
 
@@ -135,11 +135,23 @@ def by_request():
     status, body, _ = run.restore(store.url(run.path))
     check(status == 200 and body["state"] == "ready" and body["step"] == 3, "restored", status, body)
     check(body["steps_to_send_again"] == {"from": 4, "to": 6}, "told", body)
+    document = run.t.document()
+    [told] = [x for x in document["sessions"] if x["session_id"] == run.s]
+    check(told["steps_to_send_again"] == {"from": 4, "to": 6} and
+          any(run.s in line and "4 to 6 again" in line for line in document["attention"]), "also to operators", document)
+    with run.t.connect(timeout=60) as sock:
+        sock.sendall(("GET /v1/sessions/%s/events?after=0 HTTP/1.1\r\nHost: x\r\n%s\r\n\r\n" %
+                      (run.s, BEARER)).encode())
+        text = b""
+        while b'"steps_to_send_again":{"from":4,"to":6}' not in text and (piece := sock.recv(65536)):
+            text += piece
+        check(b"event: restart" in text, "and to those who follow its events", text)
     again = [run.train(i) for i in range(3, 6)]
     check([a[1] for a in again] == [a[1] for a in run.answers[3:]], "the same losses", again, run.answers)
     check([a[2]["stepd-step"] for a in again] == ["4", "5", "6"], "the same steps", again)
     st = run.status()
     check("steps_to_send_again" not in st and st["step"] == 6, "all of them", st)
+    check(not any("again" in line for line in run.t.document()["attention"]), "nothing to act on", run.t.document())
     run.settled()
     run.restart(lambda path: None)
     check(run.came_to("ready")["step"] == 6, "from then on as ever")

@@ -35,7 +35,7 @@ def read_document(path):
 
 
 def ask(t):
-    return json.loads(read_document(socket_of(t)))
+    return t.document()
 
 
 def until(condition, seconds=30):
