@@ -2,10 +2,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { PATH_LIMIT = 4096 };
+#include "supervisor/cgroup.h"
 
 #define CHILD_NAME(name, text, ...) text,
 static const char *const names[] = {CHILD_END_LIST(CHILD_NAME)};
@@ -56,67 +55,20 @@ child_classify(const struct child_facts *f)
 	return f->was_ready ? CHILD_EXITED : CHILD_START_FAILED;
 }
 
-/* The number after `key ` at the start of a line of a small file, or -ENOENT. */
-static int64_t
-read_counter(const char *path, const char *key)
-{
-	FILE *file = fopen(path, "re");
-	char line[256];
-	size_t len = strlen(key);
-	int64_t value = -ENOENT;
-
-	if (file == NULL)
-		return -ENOENT;
-	while (fgets(line, sizeof(line), file) != NULL) {
-		if (strncmp(line, key, len) == 0 && line[len] == ' ')
-			value = strtoll(line + len, NULL, 10);
-	}
-	fclose(file);
-	return value;
-}
-
-/* Does the comma-separated list of controllers in a line of /proc/self/cgroup name memory? */
-static bool
-names_memory(const char *controllers)
-{
-	const char *at = strstr(controllers, "memory");
-
-	return at != NULL && (at == controllers || at[-1] == ',') &&
-	       (at[6] == '\0' || at[6] == ',');
-}
-
 int64_t
 child_oom_kills(const char *root)
 {
-	char path[PATH_LIMIT], line[PATH_LIMIT];
+	char path[CGROUP_PATH + 32];
 	int64_t value = -ENOENT;
-	FILE *file;
+	struct cgroup g;
 
-	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-	file = fopen(path, "re");
-	while (file != NULL && value < 0 && fgets(line, sizeof(line), file) != NULL) {
-		char *controllers = strchr(line, ':'), *group;
-
-		line[strcspn(line, "\n")] = '\0';
-		group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
-		if (group == NULL)
-			continue;
-		*group++ = '\0';
-		if (controllers[1] == '\0') {
-			if (snprintf(path, sizeof(path), "%s/sys/fs/cgroup%s/memory.events", root,
-				group) < (int)sizeof(path))
-				value = read_counter(path, "oom_kill");
-		} else if (names_memory(controllers + 1)) {
-			if (snprintf(path, sizeof(path),
-				"%s/sys/fs/cgroup/memory%s/memory.oom_control", root,
-				group) < (int)sizeof(path))
-				value = read_counter(path, "oom_kill");
-		}
+	if (cgroup_find(&g, root, "memory") == 0) {
+		snprintf(path, sizeof(path), "%s/%s", g.folder,
+		    g.version == 2 ? "memory.events" : "memory.oom_control");
+		value = cgroup_counter(path, "oom_kill");
 	}
-	if (file != NULL)
-		fclose(file);
 	if (value >= 0)
 		return value;
 	snprintf(path, sizeof(path), "%s/proc/vmstat", root);
-	return read_counter(path, "oom_kill");
+	return cgroup_counter(path, "oom_kill");
 }

@@ -1,12 +1,14 @@
 /* From an opening request to a session that is ready: download, worker, model, artifact. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "ipc/json_write.h"
 #include "ipc/log.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/http/http.h"
@@ -116,6 +118,20 @@ downloading_stop(struct session *s, struct session_input *in)
 	session_discard(s);
 }
 
+/* A worker counts the processors it may run on; of a quota it cannot know, and more threads than
+   that wait for each other. */
+static uint32_t
+threads_of(const struct config *c)
+{
+	unsigned quota = c->threads == 0 ? cgroup_processors("") : 0;
+	cpu_set_t may;
+
+	if (quota > 0 && sched_getaffinity(0, sizeof(may), &may) == 0 &&
+	    quota >= (unsigned)CPU_COUNT(&may))
+		quota = 0;
+	return quota > 0 ? quota : (uint32_t)c->threads;
+}
+
 void
 session_send_open(struct session *s, const char *compute)
 {
@@ -137,7 +153,7 @@ session_send_open(struct session *s, const char *compute)
 	    .epsilon = r->epsilon,
 	    .max_grad_norm = r->max_grad_norm,
 	    .compute = compute,
-	    .threads = (uint32_t)c->threads};
+	    .threads = threads_of(c)};
 	uint8_t storage[OPEN_MESSAGE_MAX];
 	struct wire_put w;
 

@@ -9,6 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "supervisor/cgroup.h"
 #include "supervisor/session/child_end.h"
 
 #define DISK_NAME(name, text, folder) text,
@@ -79,93 +80,22 @@ read_memory(const char *root, const char *pid)
 	return m;
 }
 
-/* A file with one number, or "max". */
-static bool
-read_number(const char *path, uint64_t *out)
-{
-	char text[64] = "";
-	FILE *file = fopen(path, "re");
-	char *end;
-
-	if (file == NULL)
-		return false;
-	if (fgets(text, sizeof(text), file) == NULL)
-		text[0] = '\0';
-	fclose(file);
-	if (strncmp(text, "max", 3) == 0) {
-		*out = 0;
-		return true;
-	}
-	*out = strtoull(text, &end, 10);
-	return end != text;
-}
-
-static bool
-read_group(struct fact_cgroup *out, const char *root, const char *folder, const char *current,
-    const char *limit)
-{
-	enum { NO_LIMIT_BITS = 62 }; /* version 1 writes no limit as nearly 2^63 */
-	char path[PATH_MAX];
-
-	if (snprintf(path, sizeof(path), "%s%s/%s", root, folder, current) >= (int)sizeof(path) ||
-	    !read_number(path, &out->current))
-		return false;
-	if (snprintf(path, sizeof(path), "%s%s/%s", root, folder, limit) >= (int)sizeof(path) ||
-	    !read_number(path, &out->limit) || out->limit >> NO_LIMIT_BITS != 0)
-		out->limit = 0;
-	return true;
-}
-
-/* Is `memory` among the names between commas? */
-static bool
-names_memory(const char *controllers)
-{
-	static const char name[] = "memory";
-
-	for (const char *at = controllers;; at++) {
-		size_t len = strcspn(at, ",");
-
-		if (len == sizeof(name) - 1 && strncmp(at, name, len) == 0)
-			return true;
-		at += len;
-		if (*at == '\0')
-			return false;
-	}
-}
-
-/* Version 2 has one hierarchy, whose line begins "0::"; version 1 has one of its own for memory. */
+/* No limit is "max", or nearly 2^63 in version 1. */
 static struct fact_cgroup
 read_cgroup(const char *root)
 {
-	char path[PATH_MAX], line[PATH_MAX], folder[2 * PATH_MAX];
+	enum { NO_LIMIT_BITS = 62 };
 	struct fact_cgroup c = {0};
-	FILE *file;
+	struct cgroup g;
 
-	snprintf(path, sizeof(path), "%s/proc/self/cgroup", root);
-	file = fopen(path, "re");
-	while (file != NULL && !c.known && fgets(line, sizeof(line), file) != NULL) {
-		char *controllers = strchr(line, ':');
-		char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
-
-		line[strcspn(line, "\n")] = '\0';
-		if (group == NULL)
-			continue;
-		*group++ = '\0';
-		controllers++;
-		if (*controllers == '\0') {
-			snprintf(folder, sizeof(folder), "/sys/fs/cgroup%s", group);
-			c.known = read_group(&c, root, folder, "memory.current", "memory.max");
-		} else if (names_memory(controllers)) {
-			/* Within a container the group is often mounted as the root. */
-			snprintf(folder, sizeof(folder), "/sys/fs/cgroup/memory%s", group);
-			c.known = read_group(&c, root, folder, "memory.usage_in_bytes",
-				      "memory.limit_in_bytes") ||
-				  read_group(&c, root, "/sys/fs/cgroup/memory",
-				      "memory.usage_in_bytes", "memory.limit_in_bytes");
-		}
-	}
-	if (file != NULL)
-		fclose(file);
+	if (cgroup_find(&g, root, "memory") != 0)
+		return c;
+	c.known = cgroup_number(
+	    g.folder, g.version == 2 ? "memory.current" : "memory.usage_in_bytes", &c.current);
+	if (!cgroup_number(
+		g.folder, g.version == 2 ? "memory.max" : "memory.limit_in_bytes", &c.limit) ||
+	    c.limit >> NO_LIMIT_BITS != 0)
+		c.limit = 0;
 	return c;
 }
 
