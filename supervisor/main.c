@@ -15,6 +15,7 @@
 #include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/objects.h"
+#include "supervisor/cgroup.h"
 #include "supervisor/credentials.h"
 #include "supervisor/notify.h"
 #include "supervisor/privileges.h"
@@ -172,6 +173,23 @@ run_parts(struct stepd *s)
 	return rc;
 }
 
+/* For workers, a group each. */
+static void
+claim_group(const struct config *c)
+{
+	int error = cgroup_claim();
+
+	if (error == 0)
+		log_info("workers have a control group each");
+	else if (c->worker_memory > 0)
+		log_warning("workers have no control group each (%s): STEPD_WORKER_MEMORY is kept "
+			    "by RLIMIT_DATA, which counts private memory alone",
+		    error == -EPERM	? "stepd's is not delegated to it"
+		    : error == -ENOENT	? "no group of version 2 has the memory of stepd"
+		    : error == -ENOTSUP ? "stepd's has no memory controller"
+					: strerror(-error));
+}
+
 static int
 run(const struct config *c)
 {
@@ -188,6 +206,7 @@ run(const struct config *c)
 		    s.state_fd == -EBUSY ? "another stepd uses it" : strerror(-s.state_fd));
 		return 1;
 	}
+	claim_group(c);
 	privileges_drop(c);
 	for (size_t i = 0; config_without_effect(environ, i) != NULL; i++)
 		log_warning("%s is set, but has no effect in this version",

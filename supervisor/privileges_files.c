@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "supervisor/cgroup.h"
 #include "supervisor/settings/config.h"
 
 /* As <linux/landlock.h> has them; that of an older kernel lacks some. */
@@ -101,6 +102,10 @@ allow_all(int rules, uint64_t handled, const struct config *c)
 
 	if (error == 0)
 		error = allow_status_socket(rules, c->status_socket);
+	/* The groups of workers are made there and removed; the files they have the kernel makes.
+	 */
+	if (error == 0 && cgroup_claimed() != NULL)
+		error = allow(rules, cgroup_claimed(), WRITE_FILE | MAKE_DIR | REMOVE_DIR);
 	/* A worker that is a script throws words away. */
 	if (error == 0)
 		error = allow(rules, "/dev/null", write);

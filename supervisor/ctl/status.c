@@ -194,12 +194,18 @@ print_sessions(struct json d)
 	if (number_of(d, "sessions_left_out") > 0)
 		printf("and %lld more\n", number_of(d, "sessions_left_out"));
 	json_foreach (session, json_get(d, "sessions")) {
-		struct json worker = json_get(session, "worker");
+		struct json worker = json_get(session, "worker"), limit;
+		char bytes[32];
 
 		if (!json_is(worker, JSON_OBJECT))
 			continue;
 		snprintf(line, sizeof(line), "sandbox of worker %lld: %s", number_of(worker, "pid"),
 		    text_of(worker, "sandbox"));
+		limit = json_get(worker, "memory_limit");
+		if (json_is(json_get(limit, "bytes"), JSON_NUMBER))
+			snprintf(line + strlen(line), sizeof(line) - strlen(line),
+			    "; memory: %s by %s", bytes_of(limit, "bytes", bytes),
+			    text_of(limit, "by"));
 		print_line(line);
 	}
 }

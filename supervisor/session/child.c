@@ -26,7 +26,7 @@ struct child {
 	bool busy;	  /* it is not answered */
 	bool ready, ending, termed;
 	struct child_facts facts;
-	int64_t oom_kills; /* at the start */
+	struct child_group group;
 	char last_class[CLASS_MAX], words[WORDS_MAX];
 };
 
@@ -195,14 +195,13 @@ release(struct child *c)
 	channel_fini(&c->channel);
 	if (c->pidfd >= 0)
 		close(c->pidfd);
+	child_group_free(&c->group);
 	free(c);
 }
 
 static void
 reap(struct child *c, siginfo_t *info)
 {
-	int64_t kills = child_oom_kills("");
-
 	/* What it started dies with it; before it is reaped, for then its number may be another's.
 	 */
 	kill(-c->pid, SIGKILL);
@@ -211,7 +210,7 @@ reap(struct child *c, siginfo_t *info)
 		continue;
 	c->facts.code = info->si_code;
 	c->facts.status = info->si_status;
-	c->facts.oom_killed = c->oom_kills >= 0 && kills > c->oom_kills;
+	c->facts.oom_killed = child_group_oom_killed(&c->group);
 	c->facts.last_class = c->last_class;
 }
 
@@ -263,17 +262,19 @@ child_start(struct child **out, struct event_base *base, const struct child_opti
 	*out = NULL;
 	if (c == NULL)
 		return -ENOMEM;
-	*c = (struct child){.events = events, .ctx = ctx, .pid = -1, .pidfd = -1};
+	*c = (struct child){
+	    .events = events, .ctx = ctx, .pid = -1, .pidfd = -1, .group = {.entry = -1}};
 	channel_init(&c->channel, -1);
 	c->end_seconds = options->end_seconds;
-	c->oom_kills = child_oom_kills("");
 	error = channel_pair(fds);
 	if (error != 0)
 		goto fail;
 	channel_init(&c->channel, fds[0]);
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
-	error = child_exec(options->program, fds[1], &c->pid, &c->pidfd);
+	child_group_new(&c->group, options->memory);
+	error = child_exec(options->program, fds[1], &c->group, &c->pid, &c->pidfd);
 	close(fds[1]);
+	child_group_entered(&c->group);
 	if (error != 0)
 		goto fail;
 	c->readable = event_new(base, fds[0], EV_READ | EV_PERSIST, on_readable, c);
@@ -298,6 +299,12 @@ pid_t
 child_pid(const struct child *c)
 {
 	return c->pid;
+}
+
+struct child_memory
+child_memory(const struct child *c)
+{
+	return child_group_memory(&c->group);
 }
 
 int

@@ -14,6 +14,7 @@
 
 #include "ipc/channel.h"
 #include "supervisor/session/child_end.h"
+#include "supervisor/session/child_group.h"
 
 struct child;
 struct event_base;
@@ -40,12 +41,14 @@ struct child_options {
 	const char *program;
 	unsigned ready_seconds; /* to say READY */
 	unsigned end_seconds;	/* from TERM to KILL */
+	uint64_t memory;	/* bytes that it may use, 0 = no limit */
 };
 
 /* Starts a worker. 0 or -errno. */
 int child_start(struct child **out, struct event_base *base, const struct child_options *options,
     const struct child_events *events, void *ctx);
 pid_t child_pid(const struct child *c);
+struct child_memory child_memory(const struct child *c);
 
 /* Sends a request, to be answered within `seconds`; one at a time. Does not consume fd. 0, -EBUSY
    (one is under way), -EPIPE (it is ending or gone; died follows), or -errno. */

@@ -8,9 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include "supervisor/session/child_group.h"
 
 extern char **environ;
 
@@ -55,10 +58,23 @@ clean_environment(void)
 	return clean;
 }
 
+/* Into its group, while all that it has is a copy of stepd; what the program takes is counted
+   there. 0, or -1 with errno. */
+static int
+set_limits(const struct child_group *group)
+{
+	struct rlimit data = {(rlim_t)group->data, (rlim_t)group->data};
+
+	if (group->entry >= 0 && write(group->entry, "0", 1) < 0)
+		return -1;
+	return group->data > 0 ? setrlimit(RLIMIT_DATA, &data) : 0;
+}
+
 /* In the new process, where other threads may have held any lock: system calls only. Tells its
    errno through `report` if it cannot become the program. */
 static void
-become(const char *program, int socket, int report, pid_t parent, char **clean)
+become(const char *program, int socket, const struct child_group *group, int report, pid_t parent,
+    char **clean)
 {
 	char name[] = "stepd-worker", option[] = "--channel", fd[] = "3";
 	char *argv[] = {name, option, fd, NULL};
@@ -78,6 +94,8 @@ become(const char *program, int socket, int report, pid_t parent, char **clean)
 		goto fail;
 	/* No setuid program gives it back what stepd lacks. */
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+		goto fail;
+	if (set_limits(group) != 0)
 		goto fail;
 	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (null < 0)
@@ -101,7 +119,7 @@ fail:
 }
 
 int
-child_exec(const char *program, int socket, pid_t *pid, int *pidfd)
+child_exec(const char *program, int socket, const struct child_group *group, pid_t *pid, int *pidfd)
 {
 	char **clean = clean_environment();
 	pid_t parent = getpid();
@@ -117,7 +135,7 @@ child_exec(const char *program, int socket, pid_t *pid, int *pidfd)
 		goto out;
 	}
 	if (*pid == 0)
-		become(program, socket, report[1], parent, clean);
+		become(program, socket, group, report[1], parent, clean);
 	close(report[1]);
 	report[1] = -1;
 	/* Ends at once: at exec, when the pipe closes by itself, or with the reason why not. */

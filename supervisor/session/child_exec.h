@@ -9,9 +9,13 @@
 
 enum { CHILD_CHANNEL_FD = 3 }; /* where the program finds its socket, told by --channel 3 */
 
+struct child_group;
+
 /* fork and exec of program with `socket` as CHILD_CHANNEL_FD, standard input from /dev/null,
-   standard output and error where stepd's errors go. socket stays the caller's. 0 with *pid and
-   *pidfd, or -errno, also when exec fails. */
-int child_exec(const char *program, int socket, pid_t *pid, int *pidfd);
+   standard output and error where stepd's errors go, held to its group's bounds from its first
+   instruction on. socket stays the caller's. 0 with *pid and *pidfd, or -errno, also when exec
+   fails. */
+int child_exec(
+    const char *program, int socket, const struct child_group *group, pid_t *pid, int *pidfd);
 
 #endif

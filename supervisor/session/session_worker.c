@@ -48,6 +48,19 @@ on_died(void *ctx, const struct child_death *death)
 	session_event(s, EV_DIED, &in);
 }
 
+static void
+tell_started(const struct session *s)
+{
+	struct child_memory m = child_memory(s->child);
+	char text[96] = "";
+
+	if (m.limit > 0)
+		snprintf(text, sizeof(text), ", memory held to %llu bytes by %s",
+		    (unsigned long long)m.limit, child_bound_name(m.bound));
+	log_info("session %s: worker %d on %s%s", s->record.id, (int)child_pid(s->child),
+	    s->slot->device, text);
+}
+
 int
 session_start_worker(struct session *s)
 {
@@ -55,14 +68,14 @@ session_start_worker(struct session *s)
 	const struct config *c = s->stepd->config;
 	struct child_options options = {.program = s->stepd->sessions->worker,
 	    .ready_seconds = (unsigned)c->ready_timeout,
-	    .end_seconds = (unsigned)c->end_timeout};
+	    .end_seconds = (unsigned)c->end_timeout,
+	    .memory = c->worker_memory};
 	int error = child_start(&s->child, s->stepd->base, &options, &events, s);
 
 	if (error != 0)
 		log_error("the worker %s does not start: %s", options.program, strerror(-error));
 	else
-		log_info("session %s: worker %d on %s", s->record.id, (int)child_pid(s->child),
-		    s->slot->device);
+		tell_started(s);
 	return error;
 }
 

@@ -32,6 +32,26 @@ put_slots(struct stepd *s, struct json_writer *w)
 	json_write_array_end(w);
 }
 
+/* Of the worker alone: its group's, or its limit; by: null is neither. */
+static void
+put_memory_limit(const struct child *c, struct json_writer *w)
+{
+	struct child_memory m = child_memory(c);
+
+	json_write_key(w, "memory_limit");
+	json_write_object(w);
+	json_put_string(w, "by", m.bound != CHILD_BOUND_NONE ? child_bound_name(m.bound) : NULL);
+	if (m.limit > 0)
+		json_put_uint(w, "bytes", m.limit);
+	else
+		json_put_null(w, "bytes");
+	if (m.peak > 0)
+		json_put_uint(w, "peak_bytes", m.peak);
+	else
+		json_put_null(w, "peak_bytes");
+	json_write_object_end(w);
+}
+
 static void
 put_worker(const struct session *s, const struct status_facts *facts, struct json_writer *w)
 {
@@ -52,6 +72,7 @@ put_worker(const struct session *s, const struct status_facts *facts, struct jso
 		json_put_null(w, "rss_bytes");
 		json_put_null(w, "peak_bytes");
 	}
+	put_memory_limit(s->child, w);
 	put_text(w, "sandbox", s->sandbox);
 	json_write_object_end(w);
 }

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -101,6 +102,27 @@ act(const char *fault)
 	}
 	if (strcmp(fault, "slow") == 0)
 		sleep(2);
+}
+
+/* Takes memory until it gets none, then gives it back: what a limit lets it. */
+static void
+eat(void)
+{
+	enum { BITE = 4 << 20, BITES = 256 }; /* 1 GiB is more than any limit of a test */
+	void *bites[BITES];
+	size_t count = 0;
+
+	while (count < BITES) {
+		bites[count] =
+		    mmap(NULL, BITE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (bites[count] == MAP_FAILED)
+			break;
+		memset(bites[count++], 1, BITE);
+	}
+	if (count == BITES)
+		_exit(11);
+	while (count > 0)
+		munmap(bites[--count], BITE);
 }
 
 /* Sends an answer, spoiled as the fault says. */
@@ -348,7 +370,10 @@ serve(struct message *m)
 	if (strncmp(fault, "frames-", 7) == 0 &&
 	    !fault_frames(channel.fd, m, strtoull(fault + 7, NULL, 10)))
 		return;
-	if (strcmp(fault, "refuse") == 0) {
+	if (strcmp(fault, "eat") == 0) {
+		eat();
+		refuse(m->request, 507, "no memory for so much", -1);
+	} else if (strcmp(fault, "refuse") == 0) {
 		refuse(m->request, 422, "refused by the fault", -1);
 	} else if (strcmp(fault, "status") == 0) {
 		refuse(m->request, 200, "no failure at all", -1);
