@@ -95,12 +95,17 @@ $(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libwork
 $(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/tests/http/fault_frames.o $(BUILD)/libworker.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ -lsodium -lseccomp
+# Preloaded: makes the n-th call of a kind fail.
+$(BUILD)/tests/libfail-nth.so: $(wildcard tests/fault/*.c) $(wildcard tests/fault/*.h)
+	@mkdir -p $(@D)
+	$(call SAY,link)$(CC) $(filter-out -MMD -MP,$(CSTD)) $(WARN) -O2 -g -fPIC -ftls-model=initial-exec -fno-builtin -shared \
+		-o $@ $(filter %.c,$^)
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
 include tests/cuda-emu/emu.mk kernels/cuda.mk
 
 .PHONY: unit
-unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker
+unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
 
 # Everything that building and testing need, as Debian and Ubuntu name it.
 DEPS := gcc g++ clang clang-format libclang-rt-dev libomp-dev make pkg-config binutils python3 python3-pip openssl \
@@ -176,6 +181,11 @@ fuzz:
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/fuzz CC=clang OPENMP= CFLAGS_EXTRA="$(FUZZ)" fuzz-targets
 	@tests/fuzz.sh $(BUILD)/fuzz $(SECONDS)
 
+# Every call that can fail fails once: every case, where make test tries some. Takes an hour.
+.PHONY: fail-nth
+fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
+	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_nth.py 0 $(or $(SEED),1) $(CASES)
+
 .PHONY: format-check
 format-check:
 	@clang-format --dry-run -Werror $(shell git ls-files '*.c' '*.h' '*.cu' '*.cpp')
@@ -202,6 +212,7 @@ help:
 	@echo 'make check-peft   real PEFT loads what is saved, PEFT=python'
 	@echo 'make asan         the tests with address and undefined-behaviour checks'
 	@echo 'make fuzz         every fuzz target for SECONDS= seconds'
+	@echo 'make fail-nth     every call that can fail fails once [SEED= CASES=train/STORE]'
 	@echo 'make format-check style of the sources'
 	@echo 'make install      [PREFIX=/usr/local DESTDIR=]'
 	@echo 'make clean        removes $(BUILD)/'

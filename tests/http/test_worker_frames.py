@@ -6,6 +6,7 @@ import time
 
 from daemon import ASAN, check, finish
 from fault_table import held
+from fault_table import held
 from trainer import Trainer
 
 SEEDS = range(*map(int, sys.argv[1:3])) if len(sys.argv) > 2 else range(40 if ASAN else 300)
@@ -66,6 +67,8 @@ with Trainer(**SHORT) as t:
     check(descriptors(t) <= before, "no descriptor is left", before, descriptors(t))
     check(ASAN or t.memory() - memory < 16 * 1024, "no memory is left", memory, t.memory())
     check(os.listdir(os.path.join(t.state, "spool")) == [], "no spool file is left")
+    held("a worker sends frames and descriptors of any kind",
+         "that worker ends, its request is answered, stepd is as it was")
     counts = {status: statuses.count(status) for status in sorted(set(statuses))}
     print("%d frames; answered with %s" % (len(SEEDS), counts))
 held("a worker sends frames that no worker sends", "that worker ends, nothing else")

@@ -1,0 +1,376 @@
+"""Every call that can fail fails once: the n-th of its class while one operation runs, for each n until
+the operation goes through. Never a false success, a lost or doubled step, a leak, or a dead stepd.
+
+For a minute, in an order from a seed; all cases: make fail-nth. Arguments: seconds (0 = all), seed, and
+what case names have to contain ("train/STORE")."""
+import hashlib
+import itertools
+import os
+import random
+import shutil
+import sys
+import tempfile
+import time
+
+import daemon
+from daemon import ASAN, check, finish
+from fail_nth import CLASSES, ERRORS, Failing, Hang
+from fault_table import held
+from faulty_store import Store, certificate
+
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 45
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
+LEFT = 100  # allocations that closed sessions and libraries keep
+if ASAN:
+    print("the library that fails and AddressSanitizer both replace malloc")
+    finish()
+
+
+def saved_step(st):
+    return (st.get("last_saved") or {}).get("step")
+
+
+class Run:
+    """One stepd, its session, and what was acknowledged."""
+
+    def __init__(self, t, store):
+        self.t, self.store = t, store
+        self.session, self.step, self.number = None, 0, 0
+
+    def path(self, call=""):
+        return "/v1/sessions/%s%s" % (self.session, call)
+
+    def until(self, condition, seconds=15):
+        end = time.monotonic() + seconds
+        while not condition() and time.monotonic() < end:
+            time.sleep(0.01)
+        return condition()
+
+    def ensure(self):
+        """An open session that is ready."""
+        if self.session is None:
+            self.close_unknown()
+            check(self.until(lambda: not self.t.active()), "the slot becomes free")
+            self.session, self.step = self.t.opened(), 0
+
+    def leave(self):
+        if self.session is not None:
+            check(self.t.close(self.session, "?force=true")[0] == 200, "closed at the end")
+        self.session = None
+
+    def next(self):
+        self.number += 1
+        return self.number
+
+    def ask_train(self, key):
+        return self.t.try_ask("POST", self.path("/batches:train"),
+                              {"datum_ids": ["datum-e"], "learning_rate": 1e-4},
+                              ["Idempotency-Key: " + key])
+
+    def undisturbed(self, call, *args):
+        """The call again, until the session is back."""
+        for _ in range(40):
+            answer = call(*args)
+            if answer[0] not in (0, 503):
+                break
+            time.sleep(0.05)
+        return answer
+
+    def check_step(self, name):
+        st = self.t.status(self.session)
+        check(st is not None and st["step"] == self.step, "every step, once", name, self.step, st)
+
+    # operations: begin (undisturbed), act (disturbed; its answer), judge (undisturbed)
+
+    def begin_train(self):
+        self.ensure()
+        self.key = "key-%d" % self.next()
+
+    def act_train(self):
+        return self.ask_train(self.key)
+
+    def judge_train(self, name, answer):
+        again = self.undisturbed(self.ask_train, self.key)
+        self.step += 1
+        check(again[0] == 200 and again[1]["loss"] == 1.0 / self.step, "the step, again", name,
+              answer, again)
+        check(answer[0] != 200 or answer[1] == again[1], "the same answer", name, answer, again)
+        self.check_step(name)
+
+    def begin_render(self):
+        self.ensure()
+        self.key = "key-%d" % self.next()
+
+    def ask_render(self):
+        return self.t.try_ask("POST", self.path("/datums:render"), {"examples": [
+            {"example_id": "e%d" % self.number, "messages": [
+                {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}]})
+
+    act_render = ask_render
+
+    def judge_render(self, name, answer):
+        right = {"datums": [{"datum_id": "datum-e%d" % self.number, "example_id": "e%d" % self.number,
+                             "supervised_token_count": 1}]}
+        check(answer[0] != 200 or answer[1] == right, "rendered", name, answer)
+        check(self.undisturbed(self.ask_render)[1] == right, "rendered again", name, answer)
+        self.check_step(name)
+
+    def begin_generate(self):
+        self.ensure()
+
+    def act_generate(self):
+        return self.t.try_ask("POST", self.path("/samples:generate"), {"prompt": "p"})
+
+    def judge_generate(self, name, answer):
+        check(answer[0] != 200 or answer[1] == {"text": "once"}, "generated", name, answer)
+        check(self.undisturbed(self.act_generate)[0] == 200, "generated again", name)
+
+    def begin_save(self):
+        self.ensure()
+        self.ask_train("key-%d" % self.next())
+        self.step += 1
+        self.urls = self.t.sign()
+
+    def ask_save(self):
+        return self.t.try_ask("POST", self.path("/artifacts:save"),
+                              {"kind": "state", "name": "n", "upload_url": self.urls["put_url"]})
+
+    act_save = ask_save
+
+    def saved(self):
+        """What the object store has at the URL, or None."""
+        path = self.urls["get_url"].split("/", 3)[3]
+        answers, _ = self.t.exchange(("GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+                                      % path).encode())
+        return answers[0].body if answers and answers[0].status == 200 else None
+
+    def judge_save(self, name, answer):
+        st = self.t.status(self.session)
+        if answer[0] == 200 or saved_step(st) == self.step:
+            data = self.saved()
+            check(data is not None and data.startswith(b"state %d\0" % self.step), "the object", name,
+                  answer, data and data[:20])
+            digest = hashlib.sha256(data or b"").hexdigest()
+            check(answer[0] != 200 or answer[1] == {"sha256": digest, "size_bytes": len(data)},
+                  "its digest", name, answer)
+            check(saved_step(st) == self.step, "the session knows it", name, st)
+        self.urls = self.new_urls()
+        check(self.undisturbed(self.ask_save)[0] == 200, "saved again", name, answer)
+        check(self.saved() is not None, "and there", name)
+        self.check_step(name)
+
+    def new_urls(self):
+        if "localhost" in self.urls["get_url"]:
+            url = self.store.url("/ok/%d" % self.next())
+            return {"put_url": url, "get_url": url}
+        return self.t.sign()
+
+    def begin_upload(self):
+        self.begin_save()
+        self.urls["get_url"] = "https://localhost"
+        self.urls = self.new_urls()
+        self.saved = lambda: self.store.objects.get(self.urls["get_url"].split("?")[0]
+                                                    .split("/", 3)[3].join(("/", "")))
+
+    act_upload = ask_save
+
+    def judge_upload(self, name, answer):
+        self.judge_save(name, answer)
+        del self.saved
+
+    def begin_close(self):
+        self.ensure()
+
+    def act_close(self):
+        return self.t.try_ask("DELETE", self.path("?force=true"))
+
+    def judge_close(self, name, answer):
+        if answer[0] == 200:
+            check(self.t.status(self.session)["state"] == "closed", "closed", name, answer)
+        again = self.undisturbed(self.act_close)
+        check(again[0] == 200 and self.t.status(self.session)["state"] == "closed", "closed again", name,
+              answer, again)
+        self.session = None
+
+    def begin_open(self):
+        self.leave()
+        self.close_unknown()
+        self.resume = {}
+        check(self.until(lambda: not self.t.active()), "the slot is free")
+
+    def begin_resume(self):
+        self.begin_open()
+        self.store.objects["/ok/resume"] = b"state 7\0" + b"." * 100000
+        self.resume = {"resume_download_url": self.store.url("/ok/resume")}
+
+    def act_open(self):
+        return self.t.try_ask("POST", "/v1/sessions", {
+            "base_model": "org/model", "lora_rank": 8, "seed": 7, **self.resume})
+
+    act_resume = act_open
+
+    def judge_open(self, name, answer):
+        if answer[0] == 200:
+            self.session, self.step = answer[1]["session_id"], 7 if self.resume else 0
+        else:
+            self.close_unknown()
+            check(self.until(lambda: not self.t.active()), "the slot becomes free", name, answer)
+            again = self.undisturbed(self.act_open)
+            check(again[0] == 200, "opened again", name, answer, again)
+            self.session, self.step = again[1]["session_id"], 7 if self.resume else 0
+        self.begin_train()
+        self.judge_train(name, (0,))
+
+    judge_resume = judge_open
+
+    def close_unknown(self):
+        """A session whose answer was lost is in the list; its client closes it there."""
+        for st in self.t.ask("GET", "/v1/sessions")[1]["sessions"]:
+            if st["state"] != "closed":
+                self.t.close(st["session_id"], "?force=true")
+
+    def begin_recover(self):
+        """With steps to replay, and datums to give a new worker again."""
+        self.ensure()
+        check(self.undisturbed(self.ask_render)[0] == 200, "rendered before")
+        check(self.undisturbed(self.ask_train, "key-%d" % self.next())[0] == 200, "trained before")
+        self.step += 1
+        self.key = "key-%d" % self.next()
+
+    def act_recover(self):
+        with open("/proc/%d/task/%d/children" % (self.t.process.pid, self.t.process.pid)) as f:
+            for child in f.read().split():
+                os.kill(int(child), 9)
+        return self.ask_train(self.key)
+
+    judge_recover = judge_train
+
+    begin_restart = begin_recover
+
+    def act_restart(self):
+        """It stops, and is started again: it comes up, or says why not and ends."""
+        t = self.t
+        t.process.terminate()
+        ended = self.until(lambda: not t.alive(), 40)
+        check(ended and t.process.returncode in (0, 1), "it stops", t.page.name,
+              t.process.poll(), t.logged()[-300:])
+        if not ended:
+            t.process.kill()
+            t.process.wait()
+        logged = os.path.getsize(t.log_path)
+        t.again(wait=False)
+        if not t.came_up():
+            words = t.logged()[logged:]
+            ended = self.until(lambda: not t.alive(), 10)
+            check(ended, "a start that failed ends", t.page.name, words)
+            if not ended:
+                t.process.kill()
+            status = t.process.wait(5)
+            check(status in (1, 2) and ("stepd: error: " in words or "stepd: STEPD_" in words
+                  or "stepd: TRAINER" in words or "stepd: libsodium" in words),
+                  "a start that fails says why", t.page.name, status, words)
+            t.page.disarm()
+            t.again()
+        return (0,)
+
+    judge_restart = judge_train
+
+
+OPERATIONS = ("train", "render", "generate", "save", "upload", "close", "open", "resume", "recover")
+
+
+def one(run, operation, kind, nth, error):
+    """One case. Whether the fault fired."""
+    t = run.t
+    name = "%s/%s/%d/%d" % (operation, kind, nth, error)
+    failed, logged = daemon.failed, os.path.getsize(t.log_path)
+    try:
+        getattr(run, "begin_" + operation)()
+        t.page.arm(kind, nth, error)
+        answer = getattr(run, "act_" + operation)()
+        t.page.disarm()
+        name += "/" + t.page.name
+        getattr(run, "judge_" + operation)(name, answer)
+    except (TypeError, KeyError, IndexError, ConnectionError) as e:
+        check(not t.alive(), "judged", name, repr(e))
+    except Hang as e:
+        check(False, "answered", name, t.page.name, e)
+        print("   ", t.ask("GET", run.path())[1], flush=True)
+        t.process.kill()
+        t.process.wait()
+    t.page.disarm()
+    fired = t.page.fired
+    if not t.alive():
+        check(False, "stepd is alive", name, t.process.returncode, t.logged()[-300:])
+        t.again()
+        run.session = None
+    if daemon.failed > failed:
+        print("  in %s; the log:\n    %s" % (name, "    ".join(
+            t.logged()[logged:].splitlines(True)[-12:])), flush=True)
+    return fired
+
+
+def settle(run):
+    """Ends what is open; descriptors and allocations that are left."""
+    run.leave()
+    run.until(lambda: not run.t.active())
+    time.sleep(0.05)
+    return run.t.descriptors(), run.t.page.live
+
+
+def count(run, operation, kind):
+    one(run, operation, kind, 1 << 31, 0)
+    return run.t.page.calls
+
+
+def all_cases(run, operations):
+    """In an order from the seed; the first of each operation and class come first."""
+    cases = []
+    for operation, kind in itertools.product(operations, CLASSES):
+        calls = count(run, operation, kind)
+        cases += [(operation, kind, nth, error) for nth in range(1, calls + 1)
+                  for error in ERRORS[kind] if ONLY in "%s/%s/%d/%d" % (operation, kind, nth, error)]
+    random.Random(SEED).shuffle(cases)
+    seen = set()
+    cases.sort(key=lambda c: c[:2] in seen or seen.add(c[:2]) is not None)
+    return cases
+
+
+def try_all(run, what, operations, seconds):
+    cases = all_cases(run, operations)
+    before = settle(run)
+    end = time.monotonic() + (seconds or 1e9)
+    done = fired = 0
+    for case in cases:
+        if time.monotonic() > end:
+            break
+        done += 1
+        fired += one(run, *case) > 0
+        if seconds == 0 and done % 200 == 0:
+            print("  %d of %d" % (done, len(cases)), flush=True)
+    after = settle(run)
+    print("%s: %d cases of %d, %d of them met their fault; descriptors %d -> %d, allocations %d -> %d"
+          % (what, done, len(cases), fired, *before[:1], after[0], before[1], after[1]), flush=True)
+    return before, after
+
+
+folder = tempfile.mkdtemp(prefix="stepd-test-")
+cert, key = certificate(folder, "good")
+store = Store(cert, key)
+with Failing(folder, STEPD_CA_FILE=cert, STEPD_EGRESS_ALLOW="localhost", STEPD_DISK_RESERVE="0") as t:
+    run = Run(t, store)
+    for operation in OPERATIONS * 2:  # so that what is made once is made
+        one(run, operation, "SEND", 1 << 31, 0)
+    process = t.process
+    before, after = try_all(run, "serving", OPERATIONS, SECONDS * 2 / 3)
+    if t.process == process:
+        check(after[0] <= before[0], "no descriptor is left", before, after)
+        check(after[1] <= before[1] + LEFT, "no allocation is left", before, after)
+    held("the n-th call of any kind fails while stepd serves",
+         "no false success, no step lost or doubled, nothing left behind; stepd goes on")
+    try_all(run, "restarting", ("restart",), SECONDS / 3)
+    held("the n-th call of any kind fails while stepd stops and starts",
+         "it starts, or says why not; then all is there")
+shutil.rmtree(folder, ignore_errors=True)
+finish()
