@@ -12,7 +12,8 @@ from trainer import Trainer
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
 ROWS = (("the disk has no room for an artifact or a download", "507; training goes on"),
-        ("the disk has no room for a step", "507: not begun, or undone"))
+        ("the disk has no room for a step", "507: not begun, or undone"),
+        ("the disk has no room for another file", "a start says so, saving is 507; training goes on"))
 SMALL = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=700k none "$STEPD_STATE_DIR" && exec "$@"',
          "sh")
 
@@ -74,5 +75,37 @@ for size in range(44, 68, 4):
             check(status in (200, 507), "trained or not begun", size, status, body)
 check(undone > 0, "a step was undone for want of space")
 held(*ROWS[1])
+# No room for another file, however small: from a start that cannot be to a run in which all fits.
+told = served = 0
+for inodes in range(3, 21):
+    few = (*SMALL[:4], SMALL[4].replace("size=700k", "nr_inodes=%d" % inodes), SMALL[5])
+    t = Trainer(prefix=few, wait=False, STEPD_DISK_RESERVE="0", STEPD_SNAPSHOT_STEPS="1", **settings)
+    try:
+        t.ready()
+    except SystemExit:
+        check(t.process.wait(30) == 1 and "No space left on device" in t.logged(),
+              "a start without room for its files says so", inodes, t.logged())
+        t.stop()
+        shutil.rmtree(t.folder)
+        told += 1
+        continue
+    with t:
+        status, body, _ = t.open(base_model="tiny", lora_rank=1)
+        check(status == 200 or status in (503, 507) and body["detail"], "opened or told", inodes, status, body)
+        if status != 200:
+            continue
+        s = body["session_id"]
+        ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
+        for step in range(1, 4):  # a snapshot after each, which may not fit
+            status, body, headers = t.train(s, *ids)
+            check(status == 200 and headers["stepd-step"] == str(step), "a step needs no file", inodes,
+                  status, body)
+        status, body, _ = t.save(s, store.url("/ok/inodes"))
+        check(status in (200, 507), "saved, or no room for it", inodes, status, body)
+        check(t.status(s)["unsaved_steps"] == (0 if status == 200 else 3), "and no other claim", inodes)
+        served += status == 200
+        check(t.close(s, "?force=true")[0] == 200, "closed", inodes)
+check(told > 0 and served > 0, "from no room to enough", told, served)
+held(*ROWS[2])
 shutil.rmtree(folder)
 finish()
