@@ -440,8 +440,7 @@ is_full(const struct events *e)
 	struct http_counts counts;
 
 	http_server_counts(e->stepd->http, &counts);
-	return e->listener_count >= EVENTS_LISTENERS_MAX ||
-	       e->listener_count >= (counts.limit + 1) / 2;
+	return e->listener_count >= EVENTS_LISTENERS_MAX || e->listener_count >= counts.limit / 2;
 }
 
 void
