@@ -19,6 +19,15 @@ first_base(struct dl_phdr_info *info, size_t size, void *base)
 	return 1;
 }
 
+/* Before the program begins: later it may be in a sandbox without its own file. */
+__attribute__((constructor)) static void
+find_early(void)
+{
+	char *from, *to;
+
+	emu_shared_section(&from, &to);
+}
+
 void
 emu_shared_section(char **from, char **to)
 {
