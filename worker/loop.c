@@ -8,6 +8,7 @@
 
 #include "ipc/channel.h"
 #include "ipc/log.h"
+#include "kernels/device.h"
 #include "worker/sandbox.h"
 #include "worker/session.h"
 
@@ -216,7 +217,8 @@ say_ready(struct loop *l)
 	struct wire_put body;
 
 	wire_put_init(&body, storage, sizeof(storage));
-	message_put_ready(&body, &(struct message_ready){MESSAGE_PROTOCOL, STEPD_VERSION, "cpu"});
+	message_put_ready(
+	    &body, &(struct message_ready){MESSAGE_PROTOCOL, STEPD_VERSION, device_backend()});
 	return channel_send(&l->channel, MSG_READY, 0, storage, body.len, -1);
 }
 

@@ -1,6 +1,6 @@
 /*
  * stepd-worker: one session on one device. Started by stepd with its end of the channel; by hand it
- * only tells its version.
+ * only tells its version and its devices.
  */
 #include <errno.h>
 #include <signal.h>
@@ -11,12 +11,13 @@
 
 #include "ipc/log.h"
 #include "worker/loop.h"
+#include "worker/probe.h"
 #include "worker/sandbox.h"
 
 static int
 usage(int code)
 {
-	fputs("usage: stepd-worker --channel FD | --version\n"
+	fputs("usage: stepd-worker --channel FD | --probe | --version\n"
 	      "stepd starts its workers itself; there is nothing to do by hand.\n",
 	    code == 0 ? stdout : stderr);
 	return code;
@@ -47,6 +48,8 @@ main(int argc, char **argv)
 		puts("stepd-worker " STEPD_VERSION);
 		return 0;
 	}
+	if (argc == 2 && strcmp(argv[1], "--probe") == 0)
+		return probe_print();
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		return usage(0);
 	if (argc != 3 || strcmp(argv[1], "--channel") != 0)

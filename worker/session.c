@@ -8,6 +8,7 @@
 
 #include "ipc/blob.h"
 #include "kernels/compute.h"
+#include "kernels/device.h"
 #include "worker/session_state.h"
 #include "worker/train/step.h"
 
@@ -158,7 +159,7 @@ describe(const struct session *s, struct message_opened *out)
 	const struct adapter *adapter = trainer_adapter(s->trainer);
 
 	*out = (struct message_opened){.compute = session_compute(s),
-	    .device = "cpu",
+	    .device = device_backend(),
 	    .adapter_parameters = adapter->size,
 	    .base_parameters = s->trainer->model->parameters,
 	    .adapted_modules = (uint32_t)adapter->modules};

@@ -63,10 +63,34 @@ cudaSetDevice(int device)
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);
 }
 
+/* EMU_DEVICES=0 is a machine without one. */
 cudaError_t
 cudaGetDeviceCount(int *count)
 {
-	*count = 1;
+	*count = getenv("EMU_DEVICES") != nullptr ? atoi(getenv("EMU_DEVICES")) : 1;
+	return *count > 0 ? cudaSuccess : emu_fail(cudaErrorNoDevice);
+}
+
+cudaError_t
+cudaGetDeviceProperties(cudaDeviceProp *out, int device)
+{
+	*out = {"emulated device", {}, 8, 0};
+	for (int i = 0; i < 16; i++)
+		out->uuid.bytes[i] = (char)(i * 16 + i);
+	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);
+}
+
+cudaError_t
+cudaDriverGetVersion(int *version)
+{
+	*version = 13000;
+	return cudaSuccess;
+}
+
+cudaError_t
+cudaRuntimeGetVersion(int *version)
+{
+	*version = 13000;
 	return cudaSuccess;
 }
 
@@ -139,6 +163,8 @@ cudaGetErrorString(cudaError_t error)
 		return "out of memory";
 	case cudaErrorInvalidConfiguration:
 		return "invalid configuration argument";
+	case cudaErrorNoDevice:
+		return "no CUDA-capable device is detected";
 	case cudaErrorInvalidDevice:
 		return "invalid device ordinal";
 	case cudaErrorIllegalAddress:

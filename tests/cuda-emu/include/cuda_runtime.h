@@ -16,6 +16,7 @@ enum cudaError_t {
 	cudaErrorInvalidValue = 1,
 	cudaErrorMemoryAllocation = 2,
 	cudaErrorInvalidConfiguration = 9,
+	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
 	cudaErrorIllegalAddress = 700,
 	cudaErrorLaunchFailure = 719,
@@ -37,6 +38,15 @@ enum cudaDeviceAttr {
 };
 enum { cudaStreamNonBlocking = 1 };
 
+struct cudaUUID_t {
+	char bytes[16];
+};
+struct cudaDeviceProp {
+	char name[256];
+	cudaUUID_t uuid;
+	int major, minor;
+};
+
 typedef struct emu_stream *cudaStream_t;
 
 struct dim3 {
@@ -49,6 +59,9 @@ struct dim3 {
 extern "C" {
 cudaError_t cudaSetDevice(int device);
 cudaError_t cudaGetDeviceCount(int *count);
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *out, int device);
+cudaError_t cudaDriverGetVersion(int *version);
+cudaError_t cudaRuntimeGetVersion(int *version);
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device);
 cudaError_t cudaMemGetInfo(size_t *free_bytes, size_t *total);
 cudaError_t cudaMalloc(void **out, size_t bytes);
