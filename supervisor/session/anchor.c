@@ -247,6 +247,10 @@ on_worked(void *arg, int error)
 		    strerror(-error));
 	if (error != 0 || s == NULL) {
 		not_anchored(a, s);
+	} else if (!a->anchor.named && s->anchor.named) {
+		log_warning(
+		    "session %s: the snapshot gets no name; the one before it stays", a->id);
+		not_anchored(a, s);
 	} else if (!a->anchor.named) {
 		log_warning("session %s: the snapshot has no name, and ends with stepd", a->id);
 		a->anchor.pruned = s->anchor.pruned;

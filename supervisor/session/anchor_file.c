@@ -50,14 +50,17 @@ int
 anchor_file_link(int fd, const char *folder, const char *name)
 {
 	int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
-	char from[64];
+	char from[64], part[ANCHOR_NAME_SIZE + 8];
 
 	if (dir < 0)
 		return -errno;
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
-	unlinkat(dir, name, 0);
-	if (linkat(AT_FDCWD, from, dir, name, AT_SYMLINK_FOLLOW) != 0 || fsync(dir) != 0)
+	snprintf(part, sizeof(part), "%s.part", name);
+	unlinkat(dir, part, 0);
+	if (linkat(AT_FDCWD, from, dir, part, AT_SYMLINK_FOLLOW) != 0 ||
+	    renameat(dir, part, dir, name) != 0 || fsync(dir) != 0)
 		error = -errno;
+	unlinkat(dir, part, 0);
 	close(dir);
 	return error;
 }
