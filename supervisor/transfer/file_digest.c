@@ -48,7 +48,8 @@ on_turn(evutil_socket_t fd, short what, void *arg)
 	}
 	crypto_hash_sha256_update(&d->hash, d->slice, (size_t)n);
 	d->at += (uint64_t)n;
-	evtimer_add(d->turn, &now);
+	if (evtimer_add(d->turn, &now) != 0)
+		finish(d, -ENOMEM);
 }
 
 struct file_digest *
