@@ -185,6 +185,7 @@ fuzz:
 .PHONY: fail-nth
 fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
 	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_nth.py 0 $(or $(SEED),1) $(CASES)
+	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_stepctl.py 0 $(or $(SEED),1)
 
 .PHONY: format-check
 format-check:

@@ -78,7 +78,10 @@ ask(struct look *look, bool adapter)
 	if (ctl_switch(&look->arguments, "json")) {
 		json_writer_init(&w);
 		json_write_value(&w, reply_json(&reply));
-		puts(json_writer_text(&w, NULL));
+		if (json_writer_text(&w, NULL) != NULL)
+			puts(json_writer_text(&w, NULL));
+		else
+			rc = CTL_FAILED;
 		json_writer_fini(&w);
 	} else {
 		const char *text = json_string(json_get(reply_json(&reply), "text"), NULL);
@@ -86,7 +89,9 @@ ask(struct look *look, bool adapter)
 		printf("adapter %s:\n%s\n\n", adapter ? "on" : "off", text == NULL ? "" : text);
 	}
 	reply_fini(&reply);
-	return 0;
+	if (rc != 0)
+		fputs("stepctl: out of memory\n", stderr);
+	return rc;
 }
 
 static int

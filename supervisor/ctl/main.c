@@ -1,6 +1,7 @@
 /*
  * stepctl: stepd's command for people. Each verb is a file; this is their table.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -60,6 +61,12 @@ run_verb(const struct ctl_verb *v, int argc, char **argv)
 	curl_global_init(CURL_GLOBAL_DEFAULT);
 	code = v->run(argc, argv);
 	curl_global_cleanup();
+	/* A reader that has gone wants no more; a disk that is full has lost what was to be kept.
+	 */
+	if (code == CTL_OK && (fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
+		fprintf(stderr, "stepctl: standard output: %s\n", strerror(errno));
+		code = CTL_FAILED;
+	}
 	return code;
 }
 

@@ -221,10 +221,12 @@ save(struct run *run)
 	return unpack_adapter(path, run->out) == 0 ? 0 : CTL_FAILED;
 }
 
-static void
+static int
 print_outcome(const struct run *run)
 {
 	struct json_writer w;
+	const char *text;
+	int rc;
 
 	if (!ctl_switch(&run->arguments, "json")) {
 		printf("adapter      %s/adapter\n"
@@ -235,7 +237,7 @@ print_outcome(const struct run *run)
 		       "tokens/s     %.0f\n",
 		    run->out, run->out, (unsigned long long)run->remote.step, run->first_loss,
 		    run->remote.last_loss, run->tokens_per_second);
-		return;
+		return 0;
 	}
 	json_writer_init(&w);
 	json_write_object(&w);
@@ -246,8 +248,14 @@ print_outcome(const struct run *run)
 	json_put_double(&w, "tokens_per_second", run->tokens_per_second);
 	json_put_bool(&w, "interrupted", run->interrupted);
 	json_write_object_end(&w);
-	puts(json_writer_text(&w, NULL));
+	text = json_writer_text(&w, NULL);
+	if (text != NULL)
+		puts(text);
+	else
+		fputs("stepctl: out of memory\n", stderr);
+	rc = text != NULL ? 0 : CTL_FAILED;
 	json_writer_fini(&w);
+	return rc;
 }
 
 static int
@@ -276,7 +284,7 @@ do_run(struct run *run)
 		remote_close(&run->remote, run->service.pid > 0 || run->progress.done == 0);
 	run->interrupted = stop_asked != 0;
 	if (rc == 0 && run->progress.done > 0)
-		print_outcome(run);
+		rc = print_outcome(run);
 	else if (run->interrupted)
 		fprintf(stderr, "stepctl: stopped%s\n",
 		    run->progress.done == 0 ? " before the first step"

@@ -45,13 +45,6 @@ snapshot_is_due(const struct session *s)
 	       monotonic_seconds() - a->at >= cadence(s);
 }
 
-/* Not again for a while: a worker that cannot write one is of use all the same. */
-static void
-put_off(struct session *s)
-{
-	s->anchor.next_step = s->record.step + s->stepd->config->snapshot_steps;
-}
-
 static void
 end(struct session *s)
 {
@@ -65,7 +58,7 @@ fail(struct session *s, const char *why)
 {
 	log_warning("session %s: no recovery snapshot at step %llu: %s", s->record.id,
 	    (unsigned long long)s->record.step, why);
-	put_off(s);
+	s->anchor.next_step = s->record.step + s->stepd->config->snapshot_steps;
 	end(s);
 	session_go_on(s);
 }
@@ -115,7 +108,6 @@ void
 snapshotting_died(struct session *s, struct session_input *in)
 {
 	(void)in;
-	put_off(s);
 	end(s);
 	session_recover(s);
 }

@@ -204,6 +204,24 @@ WRAP(ssize_t, writev, (int fd, const struct iovec *v, int n), (fd, v, n), FAIL_W
 WRAP(ssize_t, pwritev, (int fd, const struct iovec *v, int n, off_t at), (fd, v, n, at), FAIL_WRITE,
     -1)
 
+WRAP(size_t, fwrite, (const void *data, size_t size, size_t n, FILE *f), (data, size, n, f),
+    FAIL_WRITE, 0)
+WRAP(int, fflush, (FILE * f), (f), FAIL_WRITE, EOF)
+WRAP(int, puts, (const char *text), (text), FAIL_WRITE, EOF)
+
+/* Closed it is in any case. */
+int
+fclose(FILE *f)
+{
+	static void *real_fclose;
+	bool failing = fail_plain(FAIL_WRITE, "fclose");
+	int got = REAL(fclose)(f);
+
+	if (failing)
+		errno = ENOSPC;
+	return failing ? EOF : got;
+}
+
 /* --- reading, syncing, names, maps, sending, sizes -------------------------------------------- */
 
 WRAP(ssize_t, read, (int fd, void *to, size_t len), (fd, to, len), FAIL_READ, -1)

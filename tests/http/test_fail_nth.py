@@ -15,7 +15,6 @@ import time
 import daemon
 from daemon import ASAN, check, finish
 from fail_nth import CLASSES, ERRORS, Failing, Hang
-from fail_nth_later import Later
 from fault_table import held
 from faulty_store import Store, certificate
 
@@ -32,7 +31,7 @@ def saved_step(st):
     return (st.get("last_saved") or {}).get("step")
 
 
-class Run(Later):
+class Run:
     """One stepd, its session, and what was acknowledged."""
 
     def __init__(self, t, store):
@@ -278,8 +277,7 @@ class Run(Later):
     judge_restart = judge_train
 
 
-OPERATIONS = ("train", "render", "generate", "save", "upload", "close", "open", "resume", "recover",
-              "later", "later_render", "key_open", "key_sign")
+OPERATIONS = ("train", "render", "generate", "save", "upload", "close", "open", "resume", "recover")
 
 
 def one(run, operation, kind, nth, error):
@@ -310,6 +308,7 @@ def one(run, operation, kind, nth, error):
     if daemon.failed > failed:
         print("  in %s; the log:\n    %s" % (name, "    ".join(
             t.logged()[logged:].splitlines(True)[-12:])), flush=True)
+        run.session = None  # the next case has one of its own
     return fired
 
 
