@@ -94,9 +94,9 @@ session_action ready_request, rendering_answer, sealing_kept, sealing_not_kept, 
 /* session_keep.c */
 session_action intending_kept, intending_not_kept, keeping_kept, keeping_not_kept, keeping_died;
 /* session_restore.c */
-session_action restoring_timer, restarting_started, reopening_answer, reloading_answer,
-    resending_answer, replaying_answer, restoring_refused, restoring_died, restoring_stop,
-    awaiting_request;
+session_action restoring_timer, restoring_anchored, restarting_started, reopening_answer,
+    reloading_answer, resending_answer, replaying_answer, restoring_refused, restoring_died,
+    restoring_stop, awaiting_request;
 /* session_revive.c */
 session_action checking_kept, checking_not_kept;
 /* session_recall.c */

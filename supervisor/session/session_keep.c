@@ -75,11 +75,12 @@ on_kept(void *ctx, int error)
 
 /* Frees c. */
 static void
-commit(struct session *s, struct change *c)
+commit(struct session *s, struct change *c,
+    int (*how)(struct store *, const struct store_write *, size_t, void (*)(void *, int), void *))
 {
 	struct session_input none = {0};
-	bool failed = c == NULL || c->failed ||
-		      store_commit(s->stepd->store, c->writes, c->count, on_kept, s) != 0;
+	bool failed =
+	    c == NULL || c->failed || how(s->stepd->store, c->writes, c->count, on_kept, s) != 0;
 
 	if (c != NULL)
 		free(c->step);
@@ -97,7 +98,8 @@ session_intend(struct session *s)
 	s->state = SESSION_INTENDING;
 	if (c != NULL)
 		add_step(c, s, &step, s->record.step + 1);
-	commit(s, c);
+	/* With room for the outcome: a step that is done has to be kept. */
+	commit(s, c, store_commit_begun);
 }
 
 void
@@ -144,7 +146,7 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 		add(c, STORE_ANSWERS, c->answer_key, len, c->answer,
 		    kept_answer_put(&answer, c->answer));
 	}
-	commit(s, c);
+	commit(s, c, store_commit);
 }
 
 void

@@ -83,14 +83,24 @@ session_recover(struct session *s)
 		give_up(s);
 }
 
+/* Not while an anchor is on its way: the journal would be cut under the replay. */
 void
 restoring_timer(struct session *s, struct session_input *in)
 {
 	(void)in;
+	if (s->anchor.coming != NULL)
+		return;
 	if (session_start_worker(s) == 0)
 		s->state = SESSION_RESTARTING;
 	else
 		session_recover(s);
+}
+
+void
+restoring_anchored(struct session *s, struct session_input *in)
+{
+	if (!evtimer_pending(s->restore.timer, NULL))
+		restoring_timer(s, in);
 }
 
 /* In the number format that it had: "auto" might choose another this time. */
@@ -158,13 +168,6 @@ session_replay(struct session *s)
 	if (error == 0 && step.stage != JOURNAL_DONE)
 		error = -EBADMSG;
 	fd = error == 0 ? blob_from("datum-ids", step.ids, step.ids_len) : error;
-	if (error == -ENOENT && (s->anchor.step > r->step || s->anchor.coming != NULL)) {
-		/* A newer snapshot was chosen meanwhile, and the journal before it went: from
-		   there. */
-		s->state = SESSION_REPLAYING;
-		child_end(s->child);
-		return;
-	}
 	if (fd < 0) {
 		log_error("session %s: step %llu of the journal: %s", s->record.id,
 		    (unsigned long long)r->step + 1, strerror(-fd));

@@ -45,6 +45,13 @@ snapshot_is_due(const struct session *s)
 	       monotonic_seconds() - a->at >= cadence(s);
 }
 
+/* Not again for a while: a worker that cannot write one is of use all the same. */
+static void
+put_off(struct session *s)
+{
+	s->anchor.next_step = s->record.step + s->stepd->config->snapshot_steps;
+}
+
 static void
 end(struct session *s)
 {
@@ -58,7 +65,7 @@ fail(struct session *s, const char *why)
 {
 	log_warning("session %s: no recovery snapshot at step %llu: %s", s->record.id,
 	    (unsigned long long)s->record.step, why);
-	s->anchor.next_step = s->record.step + s->stepd->config->snapshot_steps;
+	put_off(s);
 	end(s);
 	session_go_on(s);
 }
@@ -108,6 +115,7 @@ void
 snapshotting_died(struct session *s, struct session_input *in)
 {
 	(void)in;
+	put_off(s);
 	end(s);
 	session_recover(s);
 }

@@ -11,9 +11,15 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/monotonic.h"
 #include "supervisor/store/store_env.h"
 
-enum { KEY_LIMIT = 511 }; /* LMDB's */
+enum {
+	KEY_LIMIT = 511, /* LMDB's */
+	/* What a change takes beside its bytes: copies of the pages on the way to them, in each
+	   table. */
+	ROOM = 128 * 1024,
+};
 
 struct change {
 	struct change *next;
@@ -21,6 +27,7 @@ struct change {
 	void *ctx;
 	int error;
 	double queued; /* monotonic seconds */
+	size_t room;   /* bytes that the disk has to have beside it; 0: what there is */
 	size_t count;
 	struct store_write writes[]; /* keys and data follow in the same allocation */
 };
@@ -43,15 +50,6 @@ struct store {
 	double busy_since; /* when the oldest change under way was queued */
 	size_t unfinished;
 };
-
-static double
-monotonic_seconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
-}
 
 static void
 queue_init(struct queue *q)
@@ -93,8 +91,14 @@ static int
 commit(struct store *s, const struct change *c, const struct change *end)
 {
 	MDB_txn *txn;
-	int error = store_env_begin(&s->env, &txn);
+	size_t room = 0;
+	int error;
 
+	for (const struct change *at = c; at != end; at = at->next)
+		room += at->room;
+	error = room > 0 ? store_env_reserve(&s->env, room) : 0;
+	if (error == 0)
+		error = store_env_begin(&s->env, &txn);
 	if (error != 0)
 		return error;
 	for (; error == 0 && c != end; c = c->next)
@@ -237,8 +241,8 @@ store_close(struct store *s)
 	free(s);
 }
 
-int
-store_commit(struct store *s, const struct store_write *writes, size_t count,
+static int
+commit_later(struct store *s, const struct store_write *writes, size_t count, bool begun,
     void (*done)(void *ctx, int error), void *ctx)
 {
 	size_t room = sizeof(struct change) + count * sizeof(*writes);
@@ -255,6 +259,8 @@ store_commit(struct store *s, const struct store_write *writes, size_t count,
 		return -ENOMEM;
 	*c = (struct change){
 	    .done = done, .ctx = ctx, .queued = monotonic_seconds(), .count = count};
+	if (begun)
+		c->room = ROOM + 2 * room;
 	at = (uint8_t *)(c->writes + count);
 	for (size_t i = 0; i < count; i++) {
 		c->writes[i] = writes[i];
@@ -271,6 +277,20 @@ store_commit(struct store *s, const struct store_write *writes, size_t count,
 	pthread_cond_signal(&s->work);
 	pthread_mutex_unlock(&s->lock);
 	return 0;
+}
+
+int
+store_commit(struct store *s, const struct store_write *writes, size_t count,
+    void (*done)(void *ctx, int error), void *ctx)
+{
+	return commit_later(s, writes, count, false, done, ctx);
+}
+
+int
+store_commit_begun(struct store *s, const struct store_write *writes, size_t count,
+    void (*done)(void *ctx, int error), void *ctx)
+{
+	return commit_later(s, writes, count, true, done, ctx);
 }
 
 bool

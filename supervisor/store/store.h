@@ -56,6 +56,10 @@ void store_close(struct store *s);
    called). */
 int store_commit(struct store *s, const struct store_write *writes, size_t count,
     void (*done)(void *ctx, int error), void *ctx);
+/* The same, but fails with -ENOSPC unless there is room for another change of this size behind it:
+   what is begun with it can be ended although the disk fills up meanwhile. */
+int store_commit_begun(struct store *s, const struct store_write *writes, size_t count,
+    void (*done)(void *ctx, int error), void *ctx);
 /* Nothing queued or under way? */
 bool store_is_idle(struct store *s);
 

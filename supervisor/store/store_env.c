@@ -1,6 +1,7 @@
 #include "supervisor/store/store_env.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "supervisor/store/store_guard.h"
 
 /* Address space, not disk: the file grows with what is in it. */
-enum { STORE_MAP = 1 << 30 };
+enum { STORE_MAP = 1 << 30, RESERVE_MORE = 1 << 20 };
 
 static const char version_key[] = "version";
 
@@ -232,6 +233,39 @@ store_env_close(struct store_env *s)
 	if (s->env != NULL)
 		mdb_env_close(s->env);
 	s->env = NULL;
+}
+
+int
+store_env_reserve(struct store_env *s, size_t bytes)
+{
+	MDB_envinfo info;
+	mdb_filehandle_t fd;
+	MDB_stat stat;
+	off_t used, wanted, end;
+	int rc = mdb_env_info(s->env, &info);
+
+	if (rc == 0)
+		rc = mdb_env_stat(s->env, &stat);
+	if (rc == 0)
+		rc = mdb_env_get_fd(s->env, &fd);
+	if (rc != 0)
+		return store_error(rc);
+	used = (off_t)(info.me_last_pgno + 1) * stat.ms_psize;
+	wanted = used + (off_t)bytes;
+	if (wanted <= s->reserved)
+		return 0;
+	if (wanted > STORE_MAP)
+		return -ENOSPC;
+	/* More, so that it is not asked for every time; else what has to be. */
+	end = wanted + RESERVE_MORE > STORE_MAP ? STORE_MAP : wanted + RESERVE_MORE;
+	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, used, end - used) != 0) {
+		end = wanted;
+		if (fallocate(fd, FALLOC_FL_KEEP_SIZE, used, end - used) != 0 &&
+		    errno != EOPNOTSUPP && errno != ENOSYS)
+			return -errno;
+	}
+	s->reserved = end;
+	return 0;
 }
 
 void

@@ -6,12 +6,14 @@
 #define SUPERVISOR_STORE_STORE_ENV_H
 
 #include <lmdb.h>
+#include <sys/types.h>
 
 #include "supervisor/store/store.h"
 
 struct store_env {
 	MDB_env *env;
 	MDB_dbi tables[STORE_TABLES];
+	off_t reserved; /* the disk has room for the file up to here */
 };
 
 /* See store_open for the errors. On failure store_env_close is still owed. */
@@ -23,6 +25,11 @@ int store_env_begin(struct store_env *s, MDB_txn **txn);
 int store_env_apply(
     struct store_env *s, MDB_txn *txn, const struct store_write *writes, size_t count);
 int store_env_commit(MDB_txn *txn);
+
+/* Sees to it that the disk has room for `bytes` more than the file holds, taken now and used by
+   what is written next, also when the disk is full by then. A file system that cannot promise that
+   is believed. 0 or -errno. */
+int store_env_reserve(struct store_env *s, size_t bytes);
 
 void store_env_set_sync(struct store_env *s, bool sync);
 /* Its bytes and readers. 0 or -errno. */

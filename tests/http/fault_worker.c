@@ -300,12 +300,11 @@ save(const struct message *m, struct wire_put *w, const char *fault)
 
 	memset(text, '.', sizeof(text));
 	snprintf(text, sizeof(text), "state %llu", (unsigned long long)step);
-	if (strcmp(fault, "full") == 0) {
+	if (strcmp(fault, "full") == 0 ||
+	    write(m->fd, text, sizeof(text)) != (ssize_t)sizeof(text)) {
 		refuse(m->request, 507, "no space is left for the artifact", -1);
 		return;
 	}
-	if (write(m->fd, text, sizeof(text)) != (ssize_t)sizeof(text))
-		_exit(8);
 	crypto_hash_sha256(digest, (const unsigned char *)text, sizeof(text));
 	sodium_bin2hex(hex, sizeof(hex), digest, sizeof(digest));
 	if (strcmp(fault, "size") == 0)

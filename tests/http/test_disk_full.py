@@ -4,15 +4,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 from daemon import BUILD, check, finish
 from fault_table import held, not_tried
 from faulty_store import Store, certificate
-from trainer import Trainer
+from trainer import Trainer, background
 
 DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
 ROWS = (("the disk has no room for an artifact or a download", "507; training goes on"),
-        ("the disk has no room for a step", "507: not begun, or undone"),
+        ("the disk has no room for a step", "507: not begun; a step that was begun is kept"),
         ("the disk has no room for another file", "a start says so, saving is 507; training goes on"))
 SMALL = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=700k none "$STEPD_STATE_DIR" && exec "$@"',
          "sh")
@@ -52,9 +53,10 @@ with Trainer(prefix=SMALL, **settings) as t:
     check(t.save(small, store.url("/ok/small"))[0] == 200, "what fits is saved")
 held(*ROWS[0])
 
-# Smaller than what the store needs for a step: not begun, or undone, and each is told as it is.
-undone = 0
-for size in range(44, 68, 4):
+# Smaller than what the store needs for a step: not begun, each is told as it is, and what was begun is
+# kept.
+refused = 0
+for size in range(200, 360, 32):
     tiny = (*SMALL[:4], SMALL[4].replace("700k", "%dk" % size), SMALL[5])
     with Trainer(prefix=tiny, STEPD_DISK_RESERVE="0", **settings) as t:
         status, body, _ = t.open(base_model="tiny")
@@ -63,17 +65,46 @@ for size in range(44, 68, 4):
             continue
         s = body["session_id"]
         ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
-        status, body, headers = t.train(s, *ids)
-        if status == 507 and "keep what was done" in body["detail"]:
-            undone += 1
-            check(headers["stepd-step"] == "0", "the step is not counted", headers)
-            status, body, _ = t.train(s, *ids)
-            check(status in (200, 507), "brought back; the disk is as full as before", status, body)
-            st = t.status(s)
-            check(st["restarts"] >= 1 and st["step"] == (status == 200), "without the step", st)
-        else:
-            check(status in (200, 507), "trained or not begun", size, status, body)
-check(undone > 0, "a step was undone for want of space")
+        for step in range(3):
+            status, body, headers = t.train(s, *ids)
+            if status == 200:
+                check(headers["stepd-step"] == str(step + 1), "counted", size, headers)
+                continue
+            check(status == 507 and "not begun" in body["detail"], "not begun", size, status, body)
+            refused += 1
+            break
+        check(t.status(s)["restarts"] == 0, "the worker lives", size, t.status(s))
+check(refused > 0, "a step was refused for want of space")
+
+
+def fill(t):
+    """The state folder's file system full to the last pages, by objects of the store."""
+    size = 1 << 19
+    while size >= 4096:
+        put = t.sign()["put_url"].split("://", 1)[1].split("/", 1)[1]
+        head = "PUT /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (put, size)
+        answers, _ = t.exchange(head.encode() + b"f" * size)
+        if answers[0].status not in (200, 201):
+            size //= 2
+
+
+# The disk fills up after a step was begun: it has its room, and is kept; the next one is not begun.
+full = (*SMALL[:4], SMALL[4].replace("700k", "4m"), SMALL[5])
+with Trainer("TRAIN:2:slow", prefix=full, STEPD_DISK_RESERVE="0") as t:
+    s = t.opened()
+    t.render(s)
+    t.train(s)
+    step = background(t.train, s)
+    until = time.monotonic() + 10
+    while t.status(s)["state"] != "training" and time.monotonic() < until:
+        pass
+    fill(t)
+    status, body, headers = step()
+    check(status == 200 and headers["stepd-step"] == "2", "a step that was begun is kept", status, body)
+    answers = [t.train(s, *["datum-e"] * 2000) for _ in range(120)]
+    last = [a[0] for a in answers]
+    check(set(last) <= {200, 507} and 507 in last, "then they are not begun", set(last))
+    check(t.status(s)["step"] == 2 + last.count(200) and t.status(s)["restarts"] == 0, "each once", t.status(s))
 held(*ROWS[1])
 # No room for another file, however small: from a start that cannot be to a run in which all fits.
 told = served = 0

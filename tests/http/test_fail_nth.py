@@ -15,6 +15,7 @@ import time
 import daemon
 from daemon import ASAN, check, finish
 from fail_nth import CLASSES, ERRORS, Failing, Hang
+from fail_nth_later import Later
 from fault_table import held
 from faulty_store import Store, certificate
 
@@ -31,7 +32,7 @@ def saved_step(st):
     return (st.get("last_saved") or {}).get("step")
 
 
-class Run:
+class Run(Later):
     """One stepd, its session, and what was acknowledged."""
 
     def __init__(self, t, store):
@@ -277,7 +278,8 @@ class Run:
     judge_restart = judge_train
 
 
-OPERATIONS = ("train", "render", "generate", "save", "upload", "close", "open", "resume", "recover")
+OPERATIONS = ("train", "render", "generate", "save", "upload", "close", "open", "resume", "recover",
+              "later", "later_render", "key_open", "key_sign")
 
 
 def one(run, operation, kind, nth, error):
