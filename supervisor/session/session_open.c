@@ -118,18 +118,20 @@ downloading_stop(struct session *s, struct session_input *in)
 	session_discard(s);
 }
 
-/* A worker counts the processors it may run on; of a quota it cannot know, and more threads than
-   that wait for each other. */
+/* As many as may run: a worker would count the processors, but of a quota it knows nothing, and
+   more threads than that wait for each other. 0: let it count. */
 static uint32_t
 threads_of(const struct config *c)
 {
-	unsigned quota = c->threads == 0 ? cgroup_processors("") : 0;
+	unsigned quota, count = 0;
 	cpu_set_t may;
 
-	if (quota > 0 && sched_getaffinity(0, sizeof(may), &may) == 0 &&
-	    quota >= (unsigned)CPU_COUNT(&may))
-		quota = 0;
-	return quota > 0 ? quota : (uint32_t)c->threads;
+	if (c->threads != 0)
+		return (uint32_t)c->threads;
+	if (sched_getaffinity(0, sizeof(may), &may) == 0)
+		count = (unsigned)CPU_COUNT(&may);
+	quota = cgroup_processors("");
+	return quota > 0 && (count == 0 || quota < count) ? quota : count;
 }
 
 void
@@ -152,11 +154,14 @@ session_send_open(struct session *s, const char *compute)
 	    .beta2 = r->beta2,
 	    .epsilon = r->epsilon,
 	    .max_grad_norm = r->max_grad_norm,
-	    .compute = compute,
-	    .threads = threads_of(c)};
+	    .compute = compute};
 	uint8_t storage[OPEN_MESSAGE_MAX];
 	struct wire_put w;
 
+	/* Once for all of its workers; of a session of an older stepd it is not known. */
+	if (s->record.threads == 0)
+		s->record.threads = threads_of(c);
+	open.threads = s->record.threads;
 	wire_put_init(&w, storage, sizeof(storage));
 	message_put_open(&w, &open);
 	session_ask(s, MSG_OPEN, storage, w.len, -1, c->load_timeout);

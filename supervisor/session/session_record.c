@@ -48,6 +48,7 @@ session_record_put(const struct session_record *r, void *storage)
 	wire_put_u64(&w, r->verified_step);
 	wire_put_u8(&w, r->verified_kind);
 	wire_put_string(&w, r->verified_sha256);
+	wire_put_u32(&w, r->threads);
 	return wire_put_end(&w);
 }
 
@@ -122,6 +123,8 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 		get_artifacts(&w, r);
 	else if (r->saved_kind == 1 || r->saved_kind == 2)
 		session_record_set_saved(r, r->saved_kind, r->saved_step, 0, r->saved_sha256);
+	if (version >= 3)
+		r->threads = wire_get_u32(&w);
 	if (r->id[0] == '\0' || r->fate < FATE_NEEDS_RESTORE || r->fate > FATE_OPEN)
 		return -EBADMSG;
 	return wire_get_end(&w);

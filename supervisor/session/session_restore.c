@@ -103,7 +103,8 @@ restoring_anchored(struct session *s, struct session_input *in)
 		restoring_timer(s, in);
 }
 
-/* In the number format that it had: "auto" might choose another this time. */
+/* In the number format that it had, "auto" might choose another this time, and with as many
+   threads: sums of other parts round otherwise. */
 void
 restarting_started(struct session *s, struct session_input *in)
 {

@@ -57,7 +57,7 @@
 	/* compute */ \
 	X(CHOICE, devices, "STEPD_DEVICES", 0, 0, "auto|cpu", 0, "devices to train on") \
 	X(UINT, threads, "STEPD_THREADS", 0, 1024, "0", 0, \
-	    "threads of a worker; 0: as many as may run, by the quota of the control group too") \
+	    "threads of a worker, as its session opens; 0: as many as may run, by the control group's quota too") \
 	X(SIZE, worker_memory, "STEPD_WORKER_MEMORY", 0, 1024 * 1024 * GIB, "0", 0, \
 	    "memory of a worker, by a control group of its own, else by RLIMIT_DATA; 0: no limit") \
 	X(CHOICE, cpu_compute, "STEPD_CPU_COMPUTE", 0, 0, "auto|f32|bf16", 0, \
