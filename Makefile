@@ -206,6 +206,7 @@ help:
 	@echo 'make demo         trains a real model on real rows [MODEL=path ROWS=file]'
 	@echo 'make test         runs every test'
 	@echo 'make cuda         compiles the CUDA kernels with nvcc [NVCC=]'
+	@echo 'make check-gpu    proves and times them on the GPU of this machine [PART=]'
 	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'
 	@echo 'make golden DIR=  checks against a folder of recorded truth'
 	@echo 'make bench        speed and memory [PEER=python]'

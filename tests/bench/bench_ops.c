@@ -1,9 +1,10 @@
 /*
- * Where a training step of SmolLM2-135M spends its time, op by op: T = 1024 tokens (8 sequences of
- * 128), 256 supervised rows, rank 8 on every linear layer. Each line is an op at one of its shapes:
- * best time of some runs, how often the step has it, its share of the step, and how much it does.
+ * Where a training step spends its time, op by op: eight sequences, a quarter of the rows
+ * supervised, rank 8 on every linear layer; SmolLM2-135M with 1024 tokens unless another model is
+ * named. Each line is an op at one of its shapes: best time of some runs, how often the step has
+ * it, its share of the step, and how much it does.
  *
- *	bench_ops [f32|bf16] [threads]
+ *	bench_ops [f32|bf16] [threads] [model]
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,17 +13,28 @@
 
 #include "kernels/ops.h"
 
-enum { T = 1024, D = 576, H = 9, G = 3, E = 64, F = 1536, V = 49152, M = 256, R = 8, L = 30 };
-enum { ADAPTER = L * R * (2 * D + 2 * (D + G * E) + 2 * D + 3 * (D + F)), RUNS = 4 };
+enum { R = 8, RUNS = 4, SEQUENCES = 8 };
+
+/* Shapes alone: the weights are zeros. */
+static const struct model {
+	const char *name;
+	size_t tokens, width, heads, kv_heads, head_dim, mlp, vocabulary, layers;
+} models[] = {
+    {"smollm2-135m", 1024, 576, 9, 3, 64, 1536, 49152, 30},
+    {"llama-3.2-1b", 4096, 2048, 32, 8, 64, 8192, 128256, 16},
+    {"llama-3.1-8b", 4096, 4096, 32, 8, 128, 14336, 128256, 32},
+    {"tiny", 64, 64, 2, 1, 64, 96, 128, 2},
+};
+static size_t T, D, H, G, E, F, V, M, L, adapter;
 
 static struct op_context *ctx;
 static enum op_dtype act;
 static void *a, *b, *c, *d, *e; /* activations and float32, large enough for all */
 static float *rstd, *xa, *lse, *zeros;
 static int32_t *ids;
-static const uint32_t start[] = {0, 128, 256, 384, 512, 640, 768, 896, 1024};
-static struct op_packing packing = {start, NULL, 8, T};
-static const struct op_attention_shape attention = {H, G, E, 0, 0.125f};
+static uint32_t start[SEQUENCES + 1];
+static struct op_packing packing;
+static struct op_attention_shape attention;
 static struct op_matrix weights;
 static struct op_lora lora;
 static double total;
@@ -57,11 +69,11 @@ memory(size_t bytes)
 
 /* Work is GFLOP or, where the unit says so, GB of one call. */
 static void
-line(const char *name, double time, int count, double work, const char *unit)
+line(const char *name, double time, size_t count, double work, const char *unit)
 {
-	total += time * count;
-	printf("%-34s %8.3f ms x %3d = %7.1f ms  %7.1f %s\n", name, time * 1e3, count,
-	    time * 1e3 * count, work / time, unit);
+	total += time * (double)count;
+	printf("%-34s %8.3f ms x %3zu = %7.1f ms  %7.1f %s\n", name, time * 1e3, count,
+	    time * 1e3 * (double)count, work / time, unit);
 }
 
 #define MEASURE(name, count, work, unit, call)                                                     \
@@ -78,10 +90,10 @@ line(const char *name, double time, int count, double work, const char *unit)
 	} while (0)
 
 static void
-layer(const char *name, size_t outputs, size_t inputs, int count)
+layer(const char *name, size_t outputs, size_t inputs, size_t count)
 {
-	double flops = 2e-9 * T * (double)outputs * (double)inputs;
-	double low = 2e-9 * T * R * (double)(outputs + inputs);
+	double flops = 2e-9 * (double)T * (double)outputs * (double)inputs;
+	double low = 2e-9 * (double)T * R * (double)(outputs + inputs);
 	char text[64];
 
 	weights.rows = outputs;
@@ -100,40 +112,41 @@ layer(const char *name, size_t outputs, size_t inputs, int count)
 static void
 elementwise(void)
 {
-	double n = 4e-9 * T;
+	double n = 4e-9 * (double)T, d_model = (double)D;
 	size_t size = act == OP_BF16 ? 2 : 4;
 
-	MEASURE("rmsnorm", 2 * L + 1, n * D * 2, "GB/s",
+	MEASURE("rmsnorm", 2 * L + 1, n * d_model * 2, "GB/s",
 	    op_rmsnorm(ctx, b, rstd, a, zeros, 1e-5f, false, T, D));
-	MEASURE("rmsnorm_backward", 2 * L + 1, n * D * 4, "GB/s",
+	MEASURE("rmsnorm_backward", 2 * L + 1, n * d_model * 4, "GB/s",
 	    op_rmsnorm_backward(ctx, b, c, a, zeros, rstd, false, T, D));
-	MEASURE("rope q", 2 * L, n * D * 2, "GB/s",
+	MEASURE("rope q", 2 * L, n * d_model * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, false, H, E));
-	MEASURE("rope k", 2 * L, n * G * E * 2, "GB/s",
+	MEASURE("rope k", 2 * L, n * (double)(G * E) * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, true, G, E));
-	MEASURE("swiglu", L, 1e-9 * T * F * 3.0 * (double)size, "GB/s",
-	    op_swiglu(ctx, c, a, b, (size_t)T * F));
-	MEASURE("swiglu_backward", L, 1e-9 * T * F * (12.0 + 2.0 * (double)size), "GB/s",
-	    op_swiglu_backward(ctx, c, d, c, a, b, (size_t)T * F));
-	MEASURE("add", 2 * L, n * D * 3, "GB/s", op_add(ctx, b, c, (size_t)T * D));
-	MEASURE("round D", 4 * L, 1e-9 * T * D * (4.0 + (double)size), "GB/s",
-	    op_round(ctx, b, c, (size_t)T * D));
-	MEASURE("round F", 3 * L, 1e-9 * T * F * (4.0 + (double)size), "GB/s",
-	    op_round(ctx, b, c, (size_t)T * F));
-	MEASURE("embed", 1, n * D * 2, "GB/s", op_embed(ctx, b, &weights, ids, T));
-	MEASURE("adamw", 1, 28e-9 * ADAPTER, "GB/s",
+	MEASURE("swiglu", L, 1e-9 * (double)(T * F) * 3.0 * (double)size, "GB/s",
+	    op_swiglu(ctx, c, a, b, T * F));
+	MEASURE("swiglu_backward", L, 1e-9 * (double)(T * F) * (12.0 + 2.0 * (double)size), "GB/s",
+	    op_swiglu_backward(ctx, c, d, c, a, b, T * F));
+	MEASURE("add", 2 * L, n * d_model * 3, "GB/s", op_add(ctx, b, c, T * D));
+	MEASURE("round D", 4 * L, 1e-9 * (double)(T * D) * (4.0 + (double)size), "GB/s",
+	    op_round(ctx, b, c, T * D));
+	MEASURE("round F", 3 * L, 1e-9 * (double)(T * F) * (4.0 + (double)size), "GB/s",
+	    op_round(ctx, b, c, T * F));
+	MEASURE("embed", 1, n * d_model * 2, "GB/s", op_embed(ctx, b, &weights, ids, T));
+	MEASURE("adamw", 1, 28e-9 * (double)adapter, "GB/s",
 	    op_adamw(ctx, a, b, c, d, &(struct op_adamw){1e-4, 0.9, 0.999, 1e-8, 0.01, 1.0, 1},
-		ADAPTER));
+		adapter));
 }
 
 static void
 step(void)
 {
-	double scores = 2e-9 * 8 * H * E * (128.0 * 129.0 / 2.0), norm;
+	double each = (double)(T / SEQUENCES), norm;
+	double scores = 2e-9 * SEQUENCES * (double)(H * E) * each * (each + 1.0) / 2.0;
 	size_t index;
-	static double logp[M];
+	double *logp = malloc(M * sizeof(*logp));
 
-	layer("q o", D, D, 2 * L);
+	layer("q o", H * E, D, 2 * L);
 	layer("k v", G * E, D, 2 * L);
 	layer("gate up", F, D, 2 * L);
 	layer("down", D, F, L);
@@ -144,19 +157,41 @@ step(void)
 	elementwise();
 	weights.rows = V;
 	weights.cols = D;
-	MEASURE("head_loss", 1, 4e-9 * M * V * D, "GFLOP/s",
+	MEASURE("head_loss", 1, 4e-9 * (double)(M * V) * (double)D, "GFLOP/s",
 	    op_head_loss(ctx, logp, c, a, &weights, ids, zeros, M));
-	MEASURE("sum_squares", 1, 4e-9 * ADAPTER, "GB/s", op_sum_squares(ctx, &norm, d, ADAPTER));
-	MEASURE("first_nonfinite", 1, 4e-9 * ADAPTER, "GB/s",
-	    op_first_nonfinite(ctx, &index, d, ADAPTER));
-	printf("%-34s %29.1f ms  %7.1f GFLOP/s over 495\n", "all", total * 1e3, 495.0 / total);
+	MEASURE("sum_squares", 1, 4e-9 * (double)adapter, "GB/s",
+	    op_sum_squares(ctx, &norm, d, adapter));
+	MEASURE("first_nonfinite", 1, 4e-9 * (double)adapter, "GB/s",
+	    op_first_nonfinite(ctx, &index, d, adapter));
+	printf("%-34s %29.1f ms  %7.0f tokens/s\n", "all", total * 1e3, (double)T / total);
+	free(logp);
+}
+
+static void
+take_shape(const struct model *m)
+{
+	T = m->tokens, D = m->width, H = m->heads, G = m->kv_heads, E = m->head_dim;
+	F = m->mlp, V = m->vocabulary, M = T / 4, L = m->layers;
+	adapter = L * R * (2 * (D + H * E) + 2 * (D + G * E) + 3 * (D + F));
+	for (uint32_t s = 0; s <= SEQUENCES; s++)
+		start[s] = s * (uint32_t)(T / SEQUENCES);
+	packing = (struct op_packing){start, NULL, SEQUENCES, T};
+	attention = (struct op_attention_shape){H, G, E, 0, 0.125f};
 }
 
 int
 main(int argc, char **argv)
 {
 	struct op_options options = {.threads = argc > 2 ? atoi(argv[2]) : 0};
-	size_t bytes = sizeof(float) * (ADAPTER > T * F ? ADAPTER : T * F);
+	const struct model *model = models;
+	size_t bytes;
+
+	for (size_t i = 0; argc > 3 && i < sizeof(models) / sizeof(models[0]); i++)
+		if (strcmp(models[i].name, argv[3]) == 0)
+			model = &models[i];
+	take_shape(model);
+	bytes = sizeof(float) * (adapter > T * F ? adapter : T * F);
+	bytes = sizeof(float) * T * H * E > bytes ? sizeof(float) * T * H * E : bytes;
 
 	act = argc > 1 && strcmp(argv[1], "bf16") == 0 ? OP_BF16 : OP_F32;
 	options.compute = act;

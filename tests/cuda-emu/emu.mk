@@ -65,4 +65,6 @@ $(EMU_BUILD)/served/stepd-worker: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(
 $(EMU_BUILD)/served/stepd: $(BUILD)/stepd
 	@mkdir -p $(@D)
 	@ln -f $< $@
-cuda-emu: $(EMU_BUILD)/fast/golden_models $(EMU_BUILD)/served/stepd-worker $(EMU_BUILD)/served/stepd
+$(EMU_BUILD)/fast/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(EMU_BUILD)/fast/libkernels.a
+	$(call SAY,link)$(EMU_CXX) -o $@ $^ -lm
+cuda-emu: $(EMU_BUILD)/fast/golden_models $(EMU_BUILD)/fast/bench_ops $(EMU_BUILD)/served/stepd-worker $(EMU_BUILD)/served/stepd

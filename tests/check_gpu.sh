@@ -1,0 +1,102 @@
+#!/bin/sh
+# make check-gpu: proves the CUDA backend on the device at hand. No network. PART= runs one of
+# probe ops golden e2e speed; without it all run, in this order. e2e needs Python and is skipped by
+# name where there is none, compute-sanitizer likewise.
+# Usage: tests/check_gpu.sh BUILD FOLDER: of the programs that are linked with CUDA's ops
+set -u
+build=$1 cuda=$2
+passed=0 failed=0
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+
+# Adds up what a program said in its last line; one that said nothing, or failed, is one failure more.
+count() {
+	name=$1
+	shift
+	start=$(date +%s)
+	"$@" >"$log" 2>&1 </dev/null
+	code=$?
+	line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
+	p=${line%% passed*} f=${line#*, }
+	f=${f%% failed*}
+	[ -n "$line" ] || p=0 f=1
+	[ "$code" -eq 0 ] || [ "$f" -gt 0 ] || f=1
+	passed=$((passed + p)) failed=$((failed + f))
+	printf '%-40s %5d passed %4d failed %4d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
+	[ "$f" -eq 0 ] || tail -n 10 "$log" | sed 's/^/    /'
+}
+
+probe() {
+	answer=$("$cuda/stepd-worker" --probe)
+	echo "$answer"
+	case $answer in
+	*'"verified":true'*) passed=$((passed + 1)) ;;
+	*)
+		echo "no device computes here: nothing more can be checked"
+		failed=$((failed + 1))
+		echo "$passed passed, $failed failed"
+		exit 1
+		;;
+	esac
+}
+
+ops() {
+	for t in "$cuda"/test_op_*; do
+		[ ! -x "$t" ] || count "ops/${t##*/test_op_}" "$t"
+	done
+	if ! command -v compute-sanitizer >/dev/null; then
+		echo "skipped: compute-sanitizer is not installed"
+		return
+	fi
+	for tool in memcheck racecheck initcheck; do
+		count "$tool/attention" compute-sanitizer --tool $tool --error-exitcode 9 \
+			"$cuda/test_op_attention" packed_is_alone cached
+		count "$tool/head_loss" compute-sanitizer --tool $tool --error-exitcode 9 \
+			"$cuda/test_op_head_loss" loss_and_gradient
+	done
+}
+
+golden() {
+	for model in tests/data/golden/models/*/; do
+		[ ! -f "$model/config.json" ] || count "golden/$(basename "$model")" "$cuda/golden_models" "$model"
+	done
+}
+
+e2e() {
+	if ! command -v python3 >/dev/null; then
+		echo "skipped: e2e needs python3"
+		return
+	fi
+	count e2e/contract env STEPD_BUILD="$cuda" STEPD_SANDBOX="${STEPD_SANDBOX:-off}" \
+		sh tests/http/contract_replay.sh
+}
+
+speed() {
+	for model in ${MODELS:-smollm2-135m llama-3.2-1b llama-3.1-8b}; do
+		for act in bf16 f32; do
+			echo "-- $model, $act"
+			"$cuda/bench_ops" $act 0 "$model" >"$log" 2>&1
+			code=$?
+			cat "$log"
+			if [ $code -eq 0 ]; then
+				passed=$((passed + 1))
+			else
+				failed=$((failed + 1))
+			fi
+		done
+	done
+}
+
+probe
+for part in ${PART:-ops golden e2e speed}; do
+	case $part in
+	probe) ;;
+	ops | golden | e2e | speed) $part ;;
+	*)
+		echo "check_gpu.sh: no part named $part" >&2
+		exit 2
+		;;
+	esac
+done
+echo "$passed passed, $failed failed"
+[ "$failed" -eq 0 ]
