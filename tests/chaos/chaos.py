@@ -54,8 +54,8 @@ def enter_namespace(args):
 
 def report(args, run, quiet):
     ledger, count = run.ledger, args.steps
-    lost = sum(1 for n in ledger.steps if n > run.status["step"] or ledger.steps[n][1] != quiet.answers[n - 1])
-    doubled = max(0, run.status["step"] - len(ledger.steps))
+    lost = max(ledger.lost, sum(1 for n in ledger.steps if n > run.status["step"]))
+    doubled = max(ledger.doubled, run.status["step"] - len(ledger.steps))
     kills = {what: sum(n for name, n in ledger.faults.items() if name.startswith(what))
              for what in ("worker killed", "stepd killed", "stepd stopped")}
     print("faults\t%d" % ledger.count_faults())

@@ -14,12 +14,15 @@ TOKEN = "token-of-the-tests-0123456789"
 SENTENCES = {
     503: ("the session has no worker", "the trainer is stopping", "the worker of the session",
           "the session was stopped while it was loading", "the client went before its turn",
-          "the opening that came before with this key failed"),
+          "the opening that came before with this key failed", "stepd was started again before this"),
     507: ("the trainer has no disk space", "the trainer has no place to write",
           "no space is left for the artifact", "the artifact could not be written: No space"),
     502: ("the trainer artifact upload failed", "the trainer state download failed"),
 }
 CUTS = ("before the request is whole", "after the request", "within the answer", "after the answer")
+
+
+LATER = "Prefer: respond-async"
 
 
 class OverTime(Exception):
@@ -70,22 +73,22 @@ class Connector:
                 raise
         return sock, carried
 
-    def once(self, method, path, body, key):
+    def once(self, method, path, body, key, *more):
         """One try. Lost: there is no answer, and the harness or a restart is the reason."""
         if time.monotonic() > self.deadline:
             raise OverTime("%s %s is not answered" % (method, path))
         cut, began = self.take(method), time.monotonic()
         try:
-            return self.exchange(cut, method, path, body, key)
+            return self.exchange(cut, method, path, body, key, *more)
         except (OSError, http.client.HTTPException, ValueError) as error:
             if cut is None and not self.keeper.was_down(began):
                 self.ledger.problem("no answer to %s %s, without a cause: %r %s; after %.3f s, stepd is there for %.1f s" % (
                     method, path, error, self.way, time.monotonic() - began, self.keeper.there_for()))
             raise Lost(repr(error)) from error
 
-    def exchange(self, cut, method, path, body, key):
+    def exchange(self, cut, method, path, body, key, *more):
         data = b"" if body is None else json.dumps(body).encode()
-        head = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Authorization: Bearer " + TOKEN]
+        head = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Authorization: Bearer " + TOKEN, *more]
         if self.rng.random() < 0.5:
             head.append("Connection: close")
         if key is not None:
@@ -152,10 +155,13 @@ class Client:
         tries = 0
         while True:
             began = time.monotonic()
+            later = key is not None and "/sessions/" in path and self.connector.rng.random() < 0.3
             try:
-                answer = self.connector.once(method, path, body, key)
+                answer = self.connector.once(method, path, body, key, *([LATER] if later else []))
             except Lost:
                 answer = None
+            if answer is not None and answer.status == 202 and later:
+                answer = self.result(answer.headers["location"])
             if answer is not None and answer.status in (200, *others):
                 return answer
             if answer is not None and self.wants_datums(answer) and not path.endswith(":render"):
@@ -166,6 +172,17 @@ class Client:
             self.ledger.resent += 1
             # Retry-After says tens of seconds, for people; who is impatient is served too.
             time.sleep(min(0.05 * 2 ** min(tries, 4), 0.5))
+
+    def result(self, operation):
+        """What a call that is answered later comes to, asked for until it is known."""
+        while True:
+            try:
+                answer = self.connector.once("GET", operation + "?wait=5", None, None)
+            except Lost:
+                time.sleep(0.1)
+                continue
+            if answer.status != 202:
+                return answer
 
     def wants_datums(self, answer):
         """They went with the stepd before: 503 where steps are to be replayed, else the contract's 422."""

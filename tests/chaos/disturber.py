@@ -122,7 +122,7 @@ class Disturber:
         if number == signal.SIGKILL:
             self.ledger.killed("worker", pid)
         else:
-            self.ledger.pending.pop("worker", None)  # how long that takes is a setting, no measure
+            self.ledger.pending.clear()  # how long that takes is a setting, no measure
         return True
 
     def kill_worker(self):

@@ -15,6 +15,7 @@ class Ledger:
         self.resent = self.reads = self.full = 0
         self.pending = {}  # "worker", "stepd": when it was killed
         self.dead_worker = None
+        self.lost = self.doubled = 0  # at the worst, as the status told it
         self.recoveries = {"worker": [], "stepd": []}
 
     def problem(self, *words):
@@ -49,6 +50,9 @@ class Ledger:
         """A status that was asked for when the step was at least `before`."""
         with self.lock:
             most, self.reads = self.begun, self.reads + 1
+        with self.lock:
+            self.lost = max(self.lost, before - status["step"])
+            self.doubled = max(self.doubled, status["step"] - most)
         if status["step"] < before:
             self.problem("lost: step %d was acknowledged, and now it is %d" % (before, status["step"]))
         if status["step"] > most:

@@ -22,7 +22,7 @@ class Carried:
     def __init__(self):
         self.wake, self.waker = os.pipe()
         self.answer_left = None  # bytes of the answer that still pass; None: all
-        self.over = threading.Event()
+        self.is_cut, self.over = False, threading.Event()
 
     def cut(self):
         """Both sides are gone when it returns."""
@@ -36,13 +36,16 @@ class Carried:
         self.answer_left = count
 
     def carry(self, down, up):
+        end = socket.socket.close  # all that was sent still arrives
         try:
             while self.pass_on(down, up):
                 pass
         except OSError:
-            pass
-        reset(down)
-        reset(up)
+            end = reset
+        if self.is_cut or select.select([self.wake], [], [], 0)[0]:
+            end = reset
+        end(down)
+        end(up)
         self.over.set()
         os.close(self.wake)
         os.close(self.waker)
@@ -65,6 +68,7 @@ class Carried:
                 self.answer_left -= len(data)
                 sink.sendall(data)
                 if more:
+                    self.is_cut = True
                     return False
                 continue
             sink.sendall(data)
