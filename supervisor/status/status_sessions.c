@@ -103,6 +103,7 @@ put_session(const struct session *s, const struct status_facts *facts, struct js
 	json_put_string(w, "model", r->base_model);
 	put_text(w, "device", r->device);
 	put_text(w, "compute", r->compute);
+	json_put_uint(w, "threads", r->threads);
 	json_put_uint(w, "step", r->step);
 	json_put_uint(w, "saved_step", r->saved_step);
 	json_put_uint(w, "unsaved_steps", session_unsaved_steps(s));

@@ -1,7 +1,9 @@
 """The threads of workers: STEPD_THREADS, else by the processors and the control group's quota; a session keeps the
 number that it opened with, for another one rounds otherwise."""
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -43,6 +45,14 @@ def threads_of(t):
         return len(os.listdir("/proc/%s/task" % children.read().split()[0]))
 
 
+def told(t):
+    """What the status says of the one session's threads."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+        sock.connect(os.path.join(t.state, "status.sock"))
+        sock.settimeout(30)
+        return json.loads(sock.makefile().read())["sessions"][0]["threads"]
+
+
 def restored(t, session):
     deadline = time.monotonic() + 60
     while (now := t.status(session))["state"] != "ready" and time.monotonic() < deadline:
@@ -67,7 +77,7 @@ def kept_over_a_restart():
         check(now["state"] == "ready" and now["step"] == 2, "back", now)
         check(now["replay_differences"] == 0, "to the bit", now)
         check("replayed differs" not in t.logged(), "no difference", now)
-        check(threads_of(t) == 3, "with its threads", threads_of(t))
+        check(threads_of(t) == 3 and told(t) == 3, "with its threads", threads_of(t))
         t.close(s, "?force=true")
         s = t.opened(base_model="plain")
         check(step(t, s) == other[0] and threads_of(t) == 1, "a new one with the new number", threads_of(t))
@@ -94,6 +104,7 @@ def quota():
             s = t.opened(base_model="plain")
             step(t, s)
             check(threads_of(t) == 1, "as many threads as the quota", threads_of(t))
+            check(told(t) == 1, "and says so")
             t.close(s, "?force=true")
     finally:
         deadline = time.monotonic() + 10
