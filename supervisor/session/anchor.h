@@ -54,10 +54,6 @@ void anchor_begin(
 void anchor_renew(struct session *s);
 /* The session is closed, or never was: removes the name and the record. */
 void anchor_drop(struct session *s);
-/* At the start: gives sessions the anchors that the store tells, not opened, and removes the files
-   of the spool that are nobody's. 0, or -errno of the store: the sessions are not what they seem.
- */
-int anchor_find_all(struct stepd *stepd);
 /* Opens the anchor's file again, and reads whether it is what its digest says, in the background:
    EV_KEPT or EV_NOT_KEPT follows. */
 void anchor_check(struct session *s);

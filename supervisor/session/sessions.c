@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/anchor_find.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/offload.h"
