@@ -181,11 +181,12 @@ fuzz:
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/fuzz CC=clang OPENMP= CFLAGS_EXTRA="$(FUZZ)" fuzz-targets
 	@tests/fuzz.sh $(BUILD)/fuzz $(SECONDS)
 
-# Every call that can fail fails once: every case, where make test tries some. Takes an hour.
+# Every call that can fail fails once: every case, where make test tries some. Takes hours.
 .PHONY: fail-nth
 fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
 	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_nth.py 0 $(or $(SEED),1) $(CASES)
 	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_stepctl.py 0 $(or $(SEED),1)
+	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_worker.py 0 $(or $(SEED),1)
 
 .PHONY: format-check
 format-check:

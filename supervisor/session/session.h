@@ -137,9 +137,10 @@ struct session_outcome {
 /* On the way back: where it is in the journal, and what the step there was. */
 struct session_restore {
 	struct event *timer;
-	unsigned tries; /* workers since a request was done */
-	size_t part;	/* of the datums, next */
-	uint64_t step;	/* done */
+	unsigned tries;	  /* workers since a request was done */
+	unsigned refused; /* of them refused */
+	size_t part;	  /* of the datums, next */
+	uint64_t step;	  /* done */
 	double loss, gradient_norm;
 	bool failed;	    /* not to be tried again */
 	bool fetched;	    /* from an upload; a RESTORE that is under way asked for it */

@@ -21,8 +21,9 @@
 #include "supervisor/store/spool.h"
 #include "supervisor/store/store.h"
 
-/* TRIES_TOLD: workers that failed in a row before those who wait are told. */
-enum { TRIES_TOLD = 10, FIRST_WAIT_MS = 100, LONGEST_WAIT_MS = 10000 };
+/* REFUSALS: workers that refuse before it is given up. TRIES_TOLD: workers that failed in a row
+   before those who wait are told. */
+enum { REFUSALS = 3, TRIES_TOLD = 10, FIRST_WAIT_MS = 100, LONGEST_WAIT_MS = 10000 };
 
 /* It cannot be brought back by trying again: the request under way is told, then those in line. */
 static void
@@ -117,6 +118,7 @@ static void
 restored(struct session *s)
 {
 	s->restore.behind = false;
+	s->restore.refused = 0;
 	if (s->anchor.at == 0)
 		s->anchor.at = monotonic_seconds();
 	log_info("session %s: brought back to step %llu, %llu of them from the journal",
@@ -362,6 +364,13 @@ restoring_refused(struct session *s, struct session_input *in)
 	}
 	log_error("session %s: the worker refuses to bring it back: %s", s->record.id,
 	    in->failed->detail);
+	/* It was there once: what a worker lacks (memory, descriptors, a file) the next may have.
+	 */
+	if ((s->current == NULL || s->current->kind != REQUEST_RESTORE) &&
+	    (in->failed->status >= 500 || s->restore.refused++ < REFUSALS)) {
+		fail(s, -EAGAIN);
+		return;
+	}
 	if (s->current != NULL && s->current->kind == REQUEST_RESTORE) {
 		session_reply_failed(s, in->failed, in->answer->fd);
 		in->answer->fd = -1;
