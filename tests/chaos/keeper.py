@@ -62,7 +62,7 @@ class Keeper:
         self.lock = threading.Lock()
         self.process, self.tls, self.up = None, False, threading.Event()
         self.down_periods = [[time.monotonic(), None]]
-        self.asked, self.ending = 0, False  # ends that we asked for
+        self.asked, self.ending = [], False  # signals that this one got
         self.problems, self.starts = [], 0
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
@@ -73,9 +73,11 @@ class Keeper:
             if self.ending:
                 break
             with self.lock:
-                wanted, self.asked = self.asked > 0, 0
-            if not wanted and not self.disk.was_full(self.started):
-                self.problems.append("stepd ended by itself, status %r" % status)
+                asked, self.asked = self.asked, []
+            right = (status == -signal.SIGKILL and signal.SIGKILL in asked or
+                     status == 0 and signal.SIGTERM in asked)
+            if not right and not self.disk.was_full(self.started):
+                self.problems.append("stepd ended with status %r, after the signals %s" % (status, asked))
             time.sleep(0.1)  # RestartSec
 
     def one_life(self):
@@ -93,7 +95,7 @@ class Keeper:
         line = process.stdout.readline()
         with self.lock:
             # One that was killed meanwhile is not up, although it said so.
-            if line.startswith(b"listening on ") and self.asked == 0:
+            if line.startswith(b"listening on ") and not self.asked:
                 self.tls = line.startswith(b"listening on https")
                 self.down_periods[-1][1] = time.monotonic()
                 self.up.set()
@@ -119,7 +121,7 @@ class Keeper:
         with self.lock:
             if self.process is None or self.process.poll() is not None:
                 return False
-            self.asked += 1
+            self.asked.append(number)
             self.went_down()
             self.process.send_signal(number)
             return True
