@@ -19,7 +19,7 @@ from fail_nth_later import Later
 from fault_table import held
 from faulty_store import Store, certificate
 
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 45
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 30
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
 LEFT = 100  # allocations that closed sessions and libraries keep

@@ -15,7 +15,7 @@ from fail_nth import CLASSES, ERRORS, LIBRARY, Page
 from fault_table import held
 from trainer import Trainer
 
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 20
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 12
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
 STEPCTL = os.path.join(BUILD, "stepctl")

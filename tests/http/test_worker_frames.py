@@ -9,7 +9,7 @@ from fault_table import held
 from fault_table import held
 from trainer import Trainer
 
-SEEDS = range(*map(int, sys.argv[1:3])) if len(sys.argv) > 2 else range(40 if ASAN else 300)
+SEEDS = range(*map(int, sys.argv[1:3])) if len(sys.argv) > 2 else range(40 if ASAN else 240)
 MESSAGES = ("READY", "OPEN", "RENDER", "TRAIN", "SAVE", "GENERATE")
 SHORT = {"STEPD_%s_TIMEOUT" % name: "1"
          for name in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE", "GENERATE")}
