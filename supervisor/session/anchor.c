@@ -231,8 +231,10 @@ work(void *arg)
 	struct anchoring *a = arg;
 	int error = anchor_file_check(a->anchor.fd, a->anchor.sha256);
 
-	if (error == 0)
-		a->anchor.named = anchor_file_link(a->anchor.fd, a->folder, a->name) == 0;
+	if (error == 0) {
+		a->anchor.name_error = anchor_file_link(a->anchor.fd, a->folder, a->name);
+		a->anchor.named = a->anchor.name_error == 0;
+	}
 	return error;
 }
 

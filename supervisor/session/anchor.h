@@ -28,6 +28,7 @@ struct anchor {
 	bool named;		  /* it has a name in the spool, and its record */
 	bool unreadable;	  /* it has a record that another version wrote; left alone */
 	bool unread;		  /* it could not be read now; another time it may */
+	int name_error;		  /* why the last one got no name: -errno, 0 = not known */
 	struct anchoring *coming; /* another one is on its way to the disk */
 	uint64_t pruned;	  /* the journal holds no step up to this one */
 	uint64_t next_step;	  /* not before this step another snapshot: the last one failed */

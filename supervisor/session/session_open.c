@@ -217,8 +217,17 @@ opened(struct session *s)
 void
 anchoring_anchored(struct session *s, struct session_input *in)
 {
+	int error = s->anchor.name_error;
+	/* Not every file system can name such a file: then it lives as long as stepd. */
+	bool cannot =
+	    error == -ENOENT || error == -EXDEV || error == -EPERM || error == -EOPNOTSUPP;
+
 	(void)in;
-	opened(s);
+	if (s->anchor.named || cannot)
+		opened(s);
+	else
+		session_give_up(
+		    s, 507, "the trainer has no disk space to keep what it starts from", -1);
 }
 
 void
@@ -265,7 +274,7 @@ loading_answer(struct session *s, struct session_input *in)
 	keep_anchor(s);
 	s->state = SESSION_ANCHORING;
 	if (s->anchor.coming == NULL)
-		opened(s);
+		anchoring_anchored(s, in);
 }
 
 void
