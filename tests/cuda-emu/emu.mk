@@ -68,3 +68,7 @@ $(EMU_BUILD)/served/stepd: $(BUILD)/stepd
 $(EMU_BUILD)/fast/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(EMU_BUILD)/fast/libkernels.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ -lm
 cuda-emu: $(EMU_BUILD)/fast/golden_models $(EMU_BUILD)/fast/bench_ops $(EMU_BUILD)/served/stepd-worker $(EMU_BUILD)/served/stepd
+# What every op gives in the order of EMU_SEED.
+$(EMU_BUILD)/fast/order: $(EMU_BUILD)/fast/tests/cuda-emu/order.c.o $(EMU_BUILD)/fast/libkernels.a
+	$(call SAY,link)$(EMU_CXX) -o $@ $^ -lm
+cuda-emu: $(EMU_BUILD)/fast/order
