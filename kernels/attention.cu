@@ -99,7 +99,7 @@ op_attention(struct op_context *ctx, void *out, float *lse, const void *q, const
 	GPU_TRY(attention_check(ctx, shape));
 	if (ctx->compute == OP_F32)
 		return run<float>(ctx, out, lse, q, k, v, packing, shape);
-	if (flash_takes(shape, q, k, v))
+	if (flash_takes(shape, (uintptr_t)out | (uintptr_t)q | (uintptr_t)k | (uintptr_t)v))
 		return flash_forward(ctx, out, lse, q, k, v, packing, shape);
 	return run<bf16>(ctx, out, lse, q, k, v, packing, shape);
 }

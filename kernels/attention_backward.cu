@@ -178,6 +178,8 @@ op_attention_backward(struct op_context *ctx, float *dq, float *dk, float *dv, c
 	    .dim = (int)shape->head_dim,
 	    .window = (int)shape->window,
 	    .scale = shape->scale};
+	uintptr_t addresses = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)dq |
+			      (uintptr_t)dk | (uintptr_t)dv;
 	size_t count;
 
 	GPU_TRY(attention_check(ctx, shape));
@@ -187,7 +189,7 @@ op_attention_backward(struct op_context *ctx, float *dq, float *dk, float *dv, c
 	a.count = (unsigned)count;
 	if (ctx->compute == OP_F32)
 		return run<float>(ctx, dq, dk, dv, out, q, k, v, packing->tokens, a);
-	if (flash_takes(shape, q, k, v))
+	if (flash_takes(shape, addresses))
 		return flash_backward(ctx, dq, dk, dv, dout, out, lse, q, k, v, packing, shape);
 	return run<bf16>(ctx, dq, dk, dv, out, q, k, v, packing->tokens, a);
 }

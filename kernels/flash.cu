@@ -118,11 +118,11 @@ run(struct op_context *ctx, void *out, float *lse, const void *q, const void *k,
 }
 
 bool
-flash_takes(const struct op_attention_shape *shape, const void *q, const void *k, const void *v)
+flash_takes(const struct op_attention_shape *shape, uintptr_t addresses)
 {
 	size_t dim = shape->head_dim;
 
-	if ((((uintptr_t)q | (uintptr_t)k | (uintptr_t)v) & 15) != 0)
+	if ((addresses & 15) != 0)
 		return false;
 	return dim == 64 || dim == 80 || dim == 96 || dim == 128 || dim == 256;
 }

@@ -7,10 +7,9 @@
 
 #include "kernels/gpu.h"
 
-/* Whether there is a kernel for this width of head, and the copies of 16 bytes find their
-   operands aligned. */
-bool flash_takes(
-    const struct op_attention_shape *shape, const void *q, const void *k, const void *v);
+/* Whether there is a kernel for this width of head, and the copies of 16 bytes find their operands
+   aligned: `addresses` is those of all of them, or-ed. */
+bool flash_takes(const struct op_attention_shape *shape, uintptr_t addresses);
 
 /* As op_attention and op_attention_backward, for a context that computes in bfloat16. */
 enum op_status flash_forward(struct op_context *ctx, void *out, float *lse, const void *q,

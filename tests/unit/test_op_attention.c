@@ -219,6 +219,37 @@ TEST(cached)
 	}
 }
 
+/* Operands that begin at any element: no copy may count on more. Tolerance: two roundings, as
+   another kernel may take them. */
+TEST(unaligned)
+{
+	FOR_EACH_RIG(r)
+	{
+		static const uint32_t start[] = {0, 70};
+		size_t n = 70 * 2 * 64, size = r.act == OP_F32 ? 4 : 2;
+		float *x = random_floats(3 * n + 1, 1.0f, 5), *want = malloc(n * sizeof(float));
+		float *got = malloc(n * sizeof(float)), *lse = rig_f32(&r, NULL, 140);
+		struct op_attention_shape shape = {2, 2, 64, 0, 0.125f};
+		struct op_packing packing = {start, NULL, 1, 70};
+		char *odd = rig_act(&r, x, 3 * n + 1), *out = rig_alloc(&r, (n + 1) * size);
+		double *wide;
+
+		OK(op_attention(r.ctx, out, lse, rig_act(&r, x + 1, n), rig_act(&r, x + 1 + n, n),
+		    rig_act(&r, x + 1 + 2 * n, n), &packing, &shape));
+		rig_get_act(&r, want, out, n);
+		odd += size;
+		OK(op_attention(r.ctx, out + size, lse, odd, odd + n * size, odd + 2 * n * size,
+		    &packing, &shape));
+		rig_get_act(&r, got, out + size, n);
+		wide = widen(want, n);
+		CHECK_NEAR(got, wide, n, 2.0 * act_tolerance(r.act, 3e-6));
+		free(x);
+		free(want);
+		free(got);
+		free(wide);
+	}
+}
+
 TEST(refuses)
 {
 	struct rig r = rig_open(OP_F32, 1);
@@ -237,4 +268,4 @@ TEST(refuses)
 }
 
 TEST_MAIN(TEST_CASE(forward_and_backward), TEST_CASE(packed_is_alone), TEST_CASE(cached),
-    TEST_CASE(refuses))
+    TEST_CASE(unaligned), TEST_CASE(refuses))
