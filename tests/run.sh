@@ -31,6 +31,7 @@ run() {
 	fi
 	passed=$((passed + p)) failed=$((failed + f))
 	printf '%-32s %6d passed %4d failed %4d s\n' "$name" "$p" "$f" $(($(date +%s) - start))
+	grep -a '^skipped: ' "$log/$name.log" | sed 's/^/    /'
 	if [ "$f" -ne 0 ]; then
 		broken="$broken $name"
 		tail -n 25 "$log/$name.log" | sed 's/^/    /'
