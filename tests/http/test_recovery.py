@@ -89,7 +89,8 @@ def whole_run(name, disturb, **resumed):
               "steps in order", name, answers)
         for i in (0, STEPS // 2, STEPS - 1):
             check(train(t, s, ids, i)[:2] == answers[i][:2], "a lost answer, again", name, i)
-        check(t.save(s, store.url("/ok/" + name))[0] == 200, "saved", name)
+        saved = t.save(s, store.url("/ok/" + name))
+        check(saved[0] == 200, "saved", name, saved)
         if killer:
             check(killer.kills >= 2, "workers were killed", killer.kills)
             print("%s: %d kills, %d restarts" % (name, killer.kills, st["restarts"]))
