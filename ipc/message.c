@@ -53,6 +53,7 @@ message_put_open(struct wire_put *w, const struct message_open *m)
 	wire_put_string(w, m->compute);
 	wire_put_u32(w, m->threads);
 	wire_put_u64(w, m->activation_bytes);
+	wire_put_u64(w, m->memory_limit);
 }
 
 int
@@ -76,6 +77,7 @@ message_get_open(struct wire_get *r, struct message_open *m)
 	m->compute = wire_get_string(r);
 	m->threads = wire_get_u32(r);
 	m->activation_bytes = wire_get_u64(r);
+	m->memory_limit = wire_get_u64(r);
 	return wire_get_end(r);
 }
 

@@ -64,7 +64,7 @@ struct message_ready {
 	const char *build;  /* version of the worker */
 	const char *device; /* "cpu", or a device's name */
 };
-enum { MESSAGE_PROTOCOL = 4 };
+enum { MESSAGE_PROTOCOL = 5 };
 
 /* Strings are views: into the sender's memory on the way out, into the datagram on the way in. */
 struct message_open {
@@ -83,6 +83,7 @@ struct message_open {
 	const char *compute;	   /* "auto", "f32", "bf16" */
 	uint32_t threads;	   /* 0 = as many as may run */
 	uint64_t activation_bytes; /* bound of what a micro-batch keeps; 0 = default */
+	uint64_t memory_limit;	   /* bytes the worker is held to; 0 = none */
 };
 
 struct message_opened {

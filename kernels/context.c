@@ -2,6 +2,7 @@
 
 #include <omp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,7 @@ struct memory_header {
 };
 
 static char open_error[256]; /* why there is no context */
+static atomic_size_t in_use; /* bytes of memory_new that were not freed */
 
 enum op_status
 op_fail(struct op_context *ctx, enum op_status status, const char *format, ...)
@@ -60,6 +62,7 @@ memory_new(size_t bytes)
 		memset(header, 0, total);
 	}
 	header->total = total;
+	atomic_fetch_add(&in_use, total);
 	return (char *)header + MEMORY_HEADER;
 }
 
@@ -71,10 +74,17 @@ memory_free(void *memory)
 	if (memory == NULL)
 		return;
 	header = (struct memory_header *)((char *)memory - MEMORY_HEADER);
+	atomic_fetch_sub(&in_use, header->total);
 	if (header->mapped)
 		munmap(header, header->total);
 	else
 		free(header);
+}
+
+size_t
+memory_in_use(void)
+{
+	return atomic_load(&in_use);
 }
 
 static enum op_status

@@ -36,6 +36,8 @@ enum op_status op_panel(struct op_context *ctx, void **out, size_t bytes);
    pages where the system gives them, untouched pages take no memory. NULL: none left. */
 void *memory_new(size_t bytes);
 void memory_free(void *memory);
+/* Bytes that all of memory_new hold, of every context: what a plan is compared with. */
+size_t memory_in_use(void);
 
 /* How many threads an op of `work` elements is worth: waking them costs some microseconds. */
 static inline int

@@ -52,6 +52,8 @@ copy_settings(struct session *s, const struct message_open *m, struct refusal *r
 	    .epsilon = m->epsilon,
 	    .max_grad_norm = m->max_grad_norm,
 	    .activation_bytes = m->activation_bytes,
+	    .datum_tokens = m->maximum_datum_tokens,
+	    .memory_limit = m->memory_limit,
 	};
 	return 0;
 }

@@ -154,7 +154,8 @@ session_send_open(struct session *s, const char *compute)
 	    .beta2 = r->beta2,
 	    .epsilon = r->epsilon,
 	    .max_grad_norm = r->max_grad_norm,
-	    .compute = compute};
+	    .compute = compute,
+	    .memory_limit = c->worker_memory};
 	uint8_t storage[OPEN_MESSAGE_MAX];
 	struct wire_put w;
 

@@ -2,6 +2,7 @@
 named so; without one its allocations fail and the request is refused with words."""
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -59,6 +60,15 @@ def real_worker_by_rlimit():
     with Trainer(folder=folder, STEPD_WORKER=WORKER, STEPD_WORKER_MEMORY="384M", STEPD_THREADS="2",
                  STEPD_END_TIMEOUT="10") as t:
         check("kept by RLIMIT_DATA" in t.logged(), "stepd says that there is no group")
+        status, body, _ = t.open(base_model="plain", maximum_datum_tokens=10_000_000)
+        words = re.fullmatch(r"the session needs (\d+) bytes \(\d+ of weights, \d+ of adapter, gradients and moments, \d+ "
+                             r"for a datum of 10000000 tokens\) and (\d+) are free: the largest maximum_datum_tokens "
+                             r"that fits is (\d+)", body.get("detail", ""))
+        check(status == 507 and words, "a session that cannot fit is refused", status, body)
+        need, free, most = (int(n) for n in words.groups()) if words else (0, 0, 0)
+        check(need > free == 384 * MIB and 1000 < most < 10_000_000, "its figures", body)
+        check(t.open(base_model="plain", maximum_datum_tokens=most + 1)[0] == 507, "one token more than that")
+        t.close(t.opened(base_model="plain", maximum_datum_tokens=most), "?force=true")
         s = t.opened(base_model="plain")
         before = worker_of(t)
         check(before["memory_limit"] == {"by": "rlimit", "bytes": 384 * MIB, "peak_bytes": None}, "status", before)

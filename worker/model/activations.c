@@ -72,10 +72,13 @@ cut_layers(struct carver *v, struct activations *a, const struct model_config *c
 
 	cut_layer(v, &a->layers[0], c, s);
 	for (size_t i = 1; i < L; i++) {
-		if (s->backward)
+		if (s->backward && !s->recompute) {
 			cut_layer(v, &a->layers[i], c, s);
-		else
-			a->layers[i] = a->layers[0];
+			continue;
+		}
+		a->layers[i] = a->layers[0];
+		if (s->backward)
+			a->layers[i].x = carve(v, s->tokens, c->width, sizeof(float));
 	}
 	a->layers[L].x =
 	    s->backward ? carve(v, s->tokens, c->width, sizeof(float)) : a->layers[0].x;

@@ -116,16 +116,21 @@ mlp(const struct pass *p, size_t layer)
 }
 
 enum op_status
+forward_layer(const struct pass *p, size_t layer)
+{
+	OP_TRY(attention(p, layer));
+	return mlp(p, layer);
+}
+
+enum op_status
 forward_layers(const struct pass *p)
 {
 	const struct model *m = p->model;
 
 	OP_TRY(op_embed(
 	    m->ops, p->acts->layers[0].x, &m->embedding, p->batch->ids, p->batch->packing.tokens));
-	for (size_t layer = 0; layer < m->config->layer_count; layer++) {
-		OP_TRY(attention(p, layer));
-		OP_TRY(mlp(p, layer));
-	}
+	for (size_t layer = 0; layer < m->config->layer_count; layer++)
+		OP_TRY(forward_layer(p, layer));
 	return OP_OK;
 }
 
@@ -179,6 +184,8 @@ forward_blame(const struct pass *p, char *name, size_t size)
 		return OP_OK;
 	}
 	for (size_t l = 0; l < c->layer_count; l++) {
+		if (p->acts->shape.recompute)
+			OP_TRY(forward_layer(p, l)); /* its middle was another layer's since */
 		OP_TRY(op_first_nonfinite(ops, &at, layers[l].middle, n));
 		model_module_name(module, sizeof(module), c, l, at < n ? "self_attn" : "mlp");
 		if (at == n)

@@ -16,6 +16,9 @@
    if the activations were cut for backward, every layer's part is kept. */
 enum op_status forward_layers(const struct pass *p);
 
+/* Runs one layer again over the x that it was given: the same values, bit for bit. */
+enum op_status forward_layer(const struct pass *p, size_t layer);
+
 /* logp (M), host: log p of each supervised row's target. Where the activations were cut for
    backward, dhead (M, D) is set as well. After forward_layers. */
 enum op_status forward_loss(const struct pass *p, double *logp);

@@ -165,6 +165,25 @@ plan_model(struct plan *p, const struct model_config *c, enum op_dtype dtype)
 	}
 }
 
+/* The frequencies of RoPE lie behind the last tensor. */
+static size_t
+plan_bytes(const struct plan *p, const struct model_config *c)
+{
+	return p->bytes + c->rope.half * sizeof(float);
+}
+
+size_t
+model_memory(const struct model_config *c, enum op_dtype compute)
+{
+	struct plan plan = {0};
+	size_t bytes;
+
+	plan_model(&plan, c, compute);
+	bytes = plan.failed ? SIZE_MAX : plan_bytes(&plan, c);
+	free(plan.tensors);
+	return bytes;
+}
+
 static struct op_matrix
 bind_matrix(const struct model *m, const struct tensor *t)
 {
@@ -318,13 +337,13 @@ static int
 load(struct model *m, const struct model_files *files, const struct plan *p, struct refusal *r)
 {
 	const struct model_config *c = m->config;
-	const size_t turns = p->bytes; /* the frequencies lie behind the last tensor */
+	const size_t turns = p->bytes;
 	enum op_status status;
 
 	m->blocks = calloc(c->layer_count, sizeof(*m->blocks));
 	if (m->blocks == NULL)
 		return refuse(r, 507, "no memory for a model of %zu layers", c->layer_count);
-	status = op_alloc(m->ops, &m->memory, turns + c->rope.half * sizeof(float));
+	status = op_alloc(m->ops, &m->memory, plan_bytes(p, c));
 	if (status != OP_OK)
 		return model_refuse_op(r, m->ops, status);
 	bind(m, p->tensors);

@@ -71,6 +71,8 @@ int model_module_name(
  */
 int model_load(
     struct model **out, struct op_context *ops, const struct model_files *files, struct refusal *r);
+/* Bytes that model_load allocates on the device; SIZE_MAX: more than can be. */
+size_t model_memory(const struct model_config *c, enum op_dtype compute);
 /* NULL and half-made models are allowed. */
 void model_free(struct model *m);
 

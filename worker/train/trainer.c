@@ -3,6 +3,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "kernels/device.h"
+
 static int
 check_options(const struct trainer_options *o, struct refusal *r)
 {
@@ -67,6 +69,37 @@ alloc_buffers(struct trainer *t, struct refusal *r)
 	return 0;
 }
 
+/* Bytes there are for a session: on the CPU what its process may take, else what the device has
+   free. 0 = not known, no limit. */
+static size_t
+memory_limit(const struct trainer *t, bool cuda)
+{
+	struct device_info device;
+
+	if (!cuda)
+		return t->options.memory_limit;
+	return device_describe(&device, 0) == OP_OK ? device.memory_free : 0;
+}
+
+static int
+plan_memory(struct trainer *t, const struct model_config *config, struct refusal *r)
+{
+	const struct memory_backend backend = memory_backend_of(t->ops);
+	const struct memory_request request = {
+	    .config = config,
+	    .backend = backend,
+	    .compute = op_compute(t->ops),
+	    .rank = t->adapter.rank,
+	    .adapter = t->adapter.size,
+	    .dropout = t->options.dropout != 0,
+	    .tokens = t->options.datum_tokens,
+	    .bound = t->options.activation_bytes,
+	    .limit = memory_limit(t, backend.cuda),
+	};
+
+	return memory_plan_make(&t->plan, &request, r);
+}
+
 static int
 start_adapter(struct trainer *t, struct refusal *r)
 {
@@ -94,8 +127,9 @@ open_trainer(struct trainer *t, const struct model_files *files, struct refusal 
 	t->options.target_modules = NULL;
 	if (o->activation_bytes == 0)
 		t->options.activation_bytes = TRAINER_ACTIVATION_BYTES;
-	if (model_load(&t->model, t->ops, files, r) != 0 || alloc_buffers(t, r) != 0 ||
-	    workspace_init(&t->work, t->model, r) != 0)
+	if (plan_memory(t, model_files_config(files), r) != 0 ||
+	    model_load(&t->model, t->ops, files, r) != 0 || alloc_buffers(t, r) != 0 ||
+	    workspace_init(&t->work, t->model, t->plan.pass, r) != 0)
 		return -1;
 	return start_adapter(t, r);
 }

@@ -29,6 +29,8 @@ struct trainer_options {
 	double max_grad_norm;	 /* 0 = no clipping */
 	size_t activation_bytes; /* bound of a micro-batch's memory; 0 = TRAINER_ACTIVATION_BYTES. A
 				    single datum may exceed it */
+	size_t datum_tokens;	 /* of the longest datum; 0 = not told */
+	size_t memory_limit;	 /* bytes that all of this may take on the CPU; 0 = no limit */
 };
 
 /* Some 1,000 tokens of a model like SmolLM2-135M in float32. */
@@ -42,12 +44,13 @@ struct trainer {
 	/* Device, (adapter.size) each. grad: of the last step, before clipping. */
 	float *param, *grad, *exp_avg, *exp_avg_sq;
 	struct pass_lora *lora; /* (L, LINEAR_COUNT): views into param and grad */
+	struct memory_plan plan;
 	struct workspace work;
 	uint64_t step; /* updates done */
 };
 
-/* Loads the model and starts a fresh adapter at step 0. ops and files must outlive the trainer.
-   0, or -1 with *r; *out is NULL then. */
+/* Plans the memory, loads the model and starts a fresh adapter at step 0. ops and files must
+   outlive the trainer. 0, or -1 with *r; *out is NULL then. */
 int trainer_open(struct trainer **out, struct op_context *ops, const struct model_files *files,
     const struct trainer_options *options, struct refusal *r);
 /* NULL and half-made ones are allowed. */

@@ -5,10 +5,12 @@
 #include <string.h>
 
 int
-workspace_init(struct workspace *w, const struct model *model, struct refusal *r)
+workspace_init(struct workspace *w, const struct model *model, size_t pass_most, struct refusal *r)
 {
 	memset(w, 0, sizeof(*w));
 	w->model = model;
+	w->backend = memory_backend_of(model->ops);
+	w->pass_most = pass_most;
 	w->acts.layers = calloc(model->config->layer_count + 1, sizeof(*w->acts.layers));
 	return w->acts.layers == NULL ? refuse(r, 507, "no memory for a session") : 0;
 }
@@ -53,6 +55,28 @@ workspace_fit(
 	    shape->rows > shape->logits ? shape->rows : shape->logits, sequences, r);
 }
 
+static bool
+is_too_much(struct workspace *w, const struct activations_shape *shape)
+{
+	return memory_pass(&w->acts, &w->backend, w->model->config, shape) > w->pass_most;
+}
+
+/* Recomputes the layers where they cannot all be kept, then takes fewer datums: in this order, so
+   that the split, and by it the gradient's bits, depends on the memory only where it has to. */
+static size_t
+shrink(struct workspace *w, struct activations_shape *shape, const struct datum *const *datums,
+    size_t n)
+{
+	if (w->pass_most == SIZE_MAX || !is_too_much(w, shape))
+		return n;
+	shape->recompute = shape->backward;
+	for (; n > 1 && is_too_much(w, shape); n--) {
+		shape->tokens -= batch_datum_tokens(datums[n - 1]);
+		shape->rows -= batch_datum_rows(datums[n - 1]);
+	}
+	return n;
+}
+
 int
 workspace_take(struct workspace *w, struct activations_shape shape, size_t bound,
     const struct datum *const *datums, size_t count, float coefficient, size_t *taken,
@@ -70,6 +94,7 @@ workspace_take(struct workspace *w, struct activations_shape shape, size_t bound
 		shape.tokens = grown.tokens;
 		shape.rows = grown.rows;
 	}
+	n = shrink(w, &shape, datums, n);
 	*taken = n;
 	if (workspace_fit(w, &shape, n, r) != 0)
 		return -1;

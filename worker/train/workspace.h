@@ -11,6 +11,7 @@
 
 #include "kernels/ops.h"
 #include "worker/model/activations.h"
+#include "worker/model/memory_plan.h"
 #include "worker/model/model.h"
 #include "worker/model/pass.h"
 #include "ipc/refusal.h"
@@ -24,10 +25,15 @@ struct workspace {
 	struct pass_batch on_device; /* views of both, after workspace_upload */
 	void *memory;
 	size_t size; /* bytes of memory */
+	/* What activations and the ops' scratch may take together: memory_plan.h. */
+	struct memory_backend backend;
+	size_t pass_most;
 };
 
-/* model must outlive the workspace. 0, or -1 with *r. */
-int workspace_init(struct workspace *w, const struct model *model, struct refusal *r);
+/* model must outlive the workspace; pass_most: bytes, SIZE_MAX = as many as there are. 0, or -1
+ * with *r. */
+int workspace_init(
+    struct workspace *w, const struct model *model, size_t pass_most, struct refusal *r);
 /* Zeroed and half-made ones are allowed. */
 void workspace_fini(struct workspace *w);
 
@@ -40,9 +46,11 @@ size_t workspace_need(struct workspace *w, const struct activations_shape *shape
 
 /*
  * Fills the batch with as many datums from the front as fit into `bound` bytes, but at least one,
- * and copies it to the device. `shape` says the rest of what the pass needs; its tokens and rows
- * are set. Each row's coefficient is the one given. *taken = how many datums; the batch may still
- * be empty (row_count 0) where none of them has a row. 0, or -1 with *r.
+ * and copies it to the device. Where that needs more than pass_most, the layers are recomputed
+ * (activations.h), and where that is still too much, there are fewer datums. `shape` says the rest
+ * of what the pass needs; its tokens and rows are set. Each row's coefficient is the one given.
+ * *taken = how many datums; the batch may still be empty (row_count 0) where none of them has a
+ * row. 0, or -1 with *r.
  */
 int workspace_take(struct workspace *w, struct activations_shape shape, size_t bound,
     const struct datum *const *datums, size_t count, float coefficient, size_t *taken,

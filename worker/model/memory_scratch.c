@@ -1,0 +1,205 @@
+#include "worker/model/memory_scratch.h"
+
+#include <string.h>
+
+#include "kernels/device.h"
+#include "worker/model/model.h"
+
+/* The sizes that kernels/ uses, in the files named. */
+enum {
+	ATTENTION_BLOCK = 64,	     /* attention.h: queries of a block */
+	LORA_ROWS = 64,		     /* lora.c */
+	LORA_GRADIENT_ROWS = 256,    /* lora.c */
+	HEAD_BYTES = 32 << 20,	     /* head_loss.c: logits at a time */
+	HEAD_PANEL = 4096,	     /* head_loss.c */
+	PANEL_X = 8 << 20,	     /* gemm.c: converted activations and weights at a time */
+	PANEL_W = 4 << 20,	     /* gemm.c */
+	CUDA_PARTS = 3,		     /* lora.cu: bfloat16 parts of a float32 */
+	CUDA_HEAD_ROWS = 1024,	     /* head_loss.cu */
+	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
+	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
+	CUDA_WORKSPACE = 32 << 20,   /* context.cu: cuBLAS's, for sm_90; less before */
+};
+
+struct sizes {
+	const struct memory_backend *backend;
+	const struct model_config *c;
+	const struct activations_shape *s;
+	size_t most; /* bytes of the op that asks for most, so far */
+	bool overflow;
+};
+
+static size_t
+larger(size_t a, size_t b)
+{
+	return a > b ? a : b;
+}
+
+static size_t
+smaller(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+static size_t
+up(size_t n, size_t unit)
+{
+	return (n / unit + (n % unit != 0)) * unit;
+}
+
+/* a * b * c bytes in whole cache lines. Anything above a quarter of what can be is an overflow, so
+   that a few of these can be added up. */
+static size_t
+area(struct sizes *z, size_t a, size_t b, size_t c)
+{
+	size_t n;
+
+	if (__builtin_mul_overflow(a, b, &n) || __builtin_mul_overflow(n, c, &n) ||
+	    n > SIZE_MAX / 16) {
+		z->overflow = true;
+		return 0;
+	}
+	return up(n, 64);
+}
+
+static void
+need(struct sizes *z, size_t bytes)
+{
+	z->most = larger(z->most, bytes);
+}
+
+static size_t
+for_each_thread(struct sizes *z, size_t bytes)
+{
+	return area(z, bytes, z->backend->threads, 1);
+}
+
+static void
+attention(struct sizes *z)
+{
+	const size_t T = z->s->tokens, E = z->c->head_dim, H = z->c->heads;
+	const size_t wide = z->s->act == OP_BF16 ? 4 : 0;
+	const size_t scores = area(z, ATTENTION_BLOCK, T, 4), kv = 2 * area(z, T, E, wide);
+
+	need(z, area(z, T, z->c->rope.half, 8));
+	need(z, for_each_thread(z, scores + area(z, ATTENTION_BLOCK, E, 4) +
+				       area(z, ATTENTION_BLOCK, E, wide) + kv));
+	if (z->s->backward)
+		need(z, 2 * area(z, T, H * E, 4) +
+			    for_each_thread(
+				z, 2 * scores + 2 * area(z, ATTENTION_BLOCK, E, wide) + kv));
+}
+
+static void
+lora(struct sizes *z, size_t inputs)
+{
+	const size_t T = z->s->tokens, R = z->s->rank, threads = z->backend->threads;
+	const bool wide = z->s->act == OP_BF16;
+	const size_t part = up(up(inputs, 16) / 16, threads) / threads * 16;
+
+	if (wide)
+		need(z, for_each_thread(z, area(z, LORA_ROWS, inputs, 4)));
+	if (z->s->backward)
+		need(z, area(z, T, R, 4) +
+			    (wide ? for_each_thread(z, area(z, LORA_GRADIENT_ROWS, part, 4)) : 0));
+}
+
+/* Rows of logits at once: as many as the largest chunk of any number of rows up to these. */
+static size_t
+head_rows(const struct sizes *z, size_t stride)
+{
+	return smaller(z->s->rows, up(larger(16, HEAD_BYTES / (stride * sizeof(float))), 8));
+}
+
+static void
+head(struct sizes *z)
+{
+	const size_t V = z->c->vocabulary;
+	const size_t stride = !z->backend->native_bf16 && V % 1024 == 0 ? V + 16 : V;
+	const size_t rows = head_rows(z, stride);
+
+	need(z, area(z, rows, stride, 4) + area(z, rows, 4, 1) +
+		    area(z, rows, smaller(HEAD_PANEL, V), 4));
+}
+
+/* gemm.c: x (tokens, width) and W (rows, cols), both converted to float32 in pieces. */
+static size_t
+panel(struct sizes *z, size_t tokens, size_t width, size_t rows, size_t cols)
+{
+	const size_t x = smaller(tokens, larger(16, PANEL_X / (4 * width)));
+	const size_t w = smaller(rows, larger(16, PANEL_W / (4 * cols)));
+
+	return area(z, x, width, 4) + area(z, w, cols, 4);
+}
+
+static size_t
+panels(struct sizes *z)
+{
+	const size_t T = z->s->tokens, D = z->c->width, V = z->c->vocabulary;
+	const size_t columns = smaller(HEAD_PANEL, V), M = head_rows(z, V);
+	size_t most = larger(panel(z, M, D, V, D), panel(z, M, columns, columns, D));
+
+	for (enum model_linear i = 0; i < LINEAR_COUNT; i++) {
+		size_t N, K;
+
+		model_linear_shape(z->c, i, &N, &K);
+		most = larger(most, panel(z, T, K, N, K));
+		if (z->s->backward)
+			most = larger(most, panel(z, T, N, N, K));
+	}
+	return most;
+}
+
+static size_t
+cpu(struct sizes *z)
+{
+	attention(z);
+	for (enum model_linear i = 0; z->s->rank != 0 && i < LINEAR_COUNT; i++) {
+		size_t outputs, inputs;
+
+		model_linear_shape(z->c, i, &outputs, &inputs);
+		lora(z, inputs);
+	}
+	head(z);
+	return z->most + (z->s->act == OP_BF16 && !z->backend->native_bf16 ? panels(z) : 0);
+}
+
+static size_t
+cuda(struct sizes *z)
+{
+	const size_t T = z->s->tokens, R = z->s->rank, H = z->c->heads, V = z->c->vocabulary;
+	const bool narrow = z->s->act == OP_BF16;
+	const size_t rows =
+	    smaller(z->s->rows, smaller(CUDA_HEAD_ROWS, larger(64, CUDA_HEAD_BYTES / (4 * V))));
+
+	need(z, area(z, T, H, 4) + (narrow ? area(z, T * H, z->c->head_dim, 2) : 0));
+	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
+		    area(z, rows, 16, 1) + area(z, z->s->rows, 8, 1));
+	for (enum model_linear i = 0; R != 0 && narrow && i < LINEAR_COUNT; i++) {
+		size_t outputs, K;
+
+		model_linear_shape(z->c, i, &outputs, &K);
+		need(z, area(z, CUDA_PARTS * R, K, 2) + area(z, T, CUDA_PARTS * R, 4));
+		need(z, area(z, T, R, 4) + area(z, CUDA_PARTS * T, R, 2) +
+			    area(z, CUDA_PARTS * R, K, 4));
+	}
+	return z->most + CUDA_WORKSPACE;
+}
+
+struct memory_backend
+memory_backend_of(const struct op_context *ops)
+{
+	return (struct memory_backend){.cuda = strcmp(device_backend(), "cuda") == 0,
+	    .native_bf16 = op_native_bf16(ops),
+	    .threads = (size_t)op_threads(ops)};
+}
+
+size_t
+memory_scratch(const struct memory_backend *backend, const struct model_config *c,
+    const struct activations_shape *shape)
+{
+	struct sizes z = {.backend = backend, .c = c, .s = shape};
+	const size_t bytes = backend->cuda ? cuda(&z) : cpu(&z);
+
+	return z.overflow ? SIZE_MAX : bytes;
+}
