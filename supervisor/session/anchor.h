@@ -27,6 +27,7 @@ struct anchor {
 	char sha256[65];	  /* of its bytes, lower-case hex */
 	bool named;		  /* it has a name in the spool, and its record */
 	bool unreadable;	  /* it has a record that another version wrote; left alone */
+	bool newer;		  /* a newer one did */
 	bool unread;		  /* it could not be read now; another time it may */
 	int name_error;		  /* why the last one got no name: -errno, 0 = not known */
 	struct anchoring *coming; /* another one is on its way to the disk */

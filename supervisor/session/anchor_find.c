@@ -1,5 +1,6 @@
 #include "supervisor/session/anchor_find.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "ipc/log.h"
@@ -31,6 +32,7 @@ take_record(void *ctx, const void *key, size_t key_len, const void *data, size_t
 	error = anchor_get(&anchor, data, len);
 	anchor.named = error == 0;
 	anchor.unreadable = error != 0;
+	anchor.newer = error == -EPROTO;
 	s->anchor = anchor;
 	if (error != 0)
 		log_error("session %s: the record of its snapshot cannot be read (%s); it is left",
@@ -40,13 +42,19 @@ take_record(void *ctx, const void *key, size_t key_len, const void *data, size_t
 	return 0;
 }
 
-/* Of no session that this stepd knows, or not the one that its session chose? */
+/* Of no session that this stepd knows, or not the one that its session chose? A store that knows
+   none may be another than the one these files go with, whose disk is not there yet. */
 static bool
 is_left_over(void *ctx, const char *id, const char *name)
 {
 	const struct session *s = sessions_find(ctx, id);
+	const struct stepd *stepd = ctx;
 	char chosen[ANCHOR_NAME_SIZE];
 
+	if (stepd->sessions->first == NULL) {
+		log_warning("the store knows no session; %s is left in the spool", name);
+		return false;
+	}
 	if (s == NULL)
 		return sessions_is_unknown(ctx, id);
 	if (s->anchor.unreadable)

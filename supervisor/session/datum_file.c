@@ -67,12 +67,15 @@ write_about(char about[ABOUT_SIZE], const char *id, uint64_t number)
 	snprintf(about, ABOUT_SIZE, "datums %s %llu", id, (unsigned long long)number);
 }
 
-/* Of a session that goes on, or of one that this stepd cannot read? */
+/* Of a session that goes on, or of one that this stepd cannot read? A store that knows none may be
+   another than the one these files go with. */
 static bool
 is_wanted(struct stepd *stepd, const char *id)
 {
 	const struct session *s = sessions_find(stepd, id);
 
+	if (stepd->sessions->first == NULL)
+		return true;
 	return s != NULL ? s->state != SESSION_CLOSED : !sessions_is_unknown(stepd, id);
 }
 

@@ -14,6 +14,7 @@ session_lose_worker(struct session *s)
 	struct session_input none = {0};
 
 	s->state = SESSION_NEEDS_RESTORE;
+	s->restore.failed = s->restore.newer = false;
 	if (!s->stopping)
 		s->record.fate = FATE_NEEDS_RESTORE;
 	sessions_release(s);
@@ -183,7 +184,9 @@ closing_died(struct session *s, struct session_input *in)
 	} else if (s->current != NULL) {
 		session_close_for_good(s);
 	} else if (s->restore.failed) {
-		snprintf(s->record.reason, sizeof(s->record.reason), "could not be brought back");
+		snprintf(s->record.reason, sizeof(s->record.reason), "%s",
+		    s->restore.newer ? "has a journal of a newer stepd"
+				     : "could not be brought back");
 		session_lose_worker(s);
 	} else {
 		snprintf(s->record.reason, sizeof(s->record.reason), "%s",

@@ -37,6 +37,29 @@ journal_is_whole(const struct session *s, uint64_t step)
 	return whole;
 }
 
+/* Going back would take from a newer stepd what only that one can read: its steps are not lost. */
+static bool
+is_of_a_newer_stepd(const struct session *s)
+{
+	const struct upload *u = &s->upload;
+	uint64_t step = u->url != NULL && u->url_step < u->step ? u->url_step : u->step;
+	bool newer = s->anchor.newer;
+
+	for (; !newer && step < s->record.step; step++) {
+		uint8_t key[JOURNAL_KEY_SIZE];
+		struct journal_step record;
+		void *data;
+		size_t len;
+
+		journal_key(key, s->record.id, step + 1);
+		newer =
+		    store_get(s->stepd->store, STORE_JOURNAL, key, sizeof(key), &data, &len) == 0 &&
+		    journal_step_get(&record, data, len) == -EPROTO;
+		free(data);
+	}
+	return newer;
+}
+
 /* It stays without a worker; who asked is told. `why` follows "the worker". */
 static void
 fail(struct session *s, unsigned status, const char *sentence, const char *why)
@@ -102,7 +125,11 @@ session_recall_asked(struct session *s)
 		sealed = upload_url(&s->upload, &s->stepd->sessions->seal_key, s->record.id);
 		url = sealed;
 	}
-	if (s->upload.sha256[0] == '\0')
+	if (is_of_a_newer_stepd(s))
+		session_reply_detail(s, 409,
+		    "the session has records of a newer stepd, which are left as they are: start "
+		    "that one again");
+	else if (s->upload.sha256[0] == '\0')
 		session_reply_detail(s, 422, "the session has uploaded no state to come back to");
 	else if (url == NULL)
 		session_reply_detail(

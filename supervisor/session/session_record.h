@@ -20,7 +20,7 @@ enum {
 
 /* What becomes of a session when stepd is started again. */
 enum session_fate {
-	FATE_NEEDS_RESTORE = 1, /* has no worker, and gets none by itself */
+	FATE_NEEDS_RESTORE = 1, /* was given up: tried again where a device is free */
 	FATE_CLOSED = 2,
 	FATE_OPEN = 3, /* is brought back when stepd is started again */
 };

@@ -173,7 +173,9 @@ session_replay(struct session *s)
 	fd = error == 0 ? blob_from("datum-ids", step.ids, step.ids_len) : error;
 	if (fd < 0) {
 		log_error("session %s: step %llu of the journal: %s", s->record.id,
-		    (unsigned long long)r->step + 1, strerror(-fd));
+		    (unsigned long long)r->step + 1,
+		    fd == -EPROTO ? "a newer stepd wrote it" : strerror(-fd));
+		r->newer = fd == -EPROTO;
 		free(data);
 		fail(s, fd);
 		return;

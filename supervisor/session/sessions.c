@@ -194,13 +194,21 @@ start_sweeping(struct stepd *s)
 											   : 0;
 }
 
-/* The newest first, where there are more than devices. */
+/* The newest first, where there are more than devices. Then those that were given up: what they
+   lacked (a disk, a model, a newer stepd) may be there now. They take no device from others. */
 static void
 revive_all(struct sessions *all)
 {
 	for (struct session *s = all->first; s != NULL; s = s->next) {
 		if (s->record.fate == FATE_OPEN)
 			session_revive(s);
+	}
+	for (struct session *s = all->first; s != NULL; s = s->next) {
+		if (s->state == SESSION_NEEDS_RESTORE && s->record.fate == FATE_NEEDS_RESTORE &&
+		    slots_any_free(&all->slots)) {
+			s->record.fate = FATE_OPEN;
+			session_revive(s);
+		}
 	}
 }
 

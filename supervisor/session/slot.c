@@ -38,3 +38,13 @@ slots_any_taken(const struct slots *s)
 	}
 	return false;
 }
+
+bool
+slots_any_free(const struct slots *s)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (!s->slots[i].taken)
+			return true;
+	}
+	return false;
+}

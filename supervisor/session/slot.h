@@ -27,5 +27,6 @@ struct slot *slots_take(struct slots *s);
 /* NULL is allowed. */
 void slot_release(struct slot *slot);
 bool slots_any_taken(const struct slots *s);
+bool slots_any_free(const struct slots *s);
 
 #endif
