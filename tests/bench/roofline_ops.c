@@ -1,0 +1,299 @@
+#include "tests/bench/roofline_ops.h"
+
+#include <string.h>
+
+/* As published in each model's config.json; Qwen3.5-4B's text model. */
+static const struct roof_model models[] = {
+    {"SmolLM2-135M", 30, 576, 9, 3, 64, 1536, 49152, true, 0, 0, 0, 0},
+    {"Llama-3.2-1B", 16, 2048, 32, 8, 64, 8192, 128256, true, 0, 0, 0, 0},
+    {"Llama-3.2-3B", 28, 3072, 24, 8, 128, 8192, 128256, true, 0, 0, 0, 0},
+    {"Llama-3.1-8B", 32, 4096, 32, 8, 128, 14336, 128256, false, 0, 0, 0, 0},
+    {"Qwen3.5-4B", 32, 2560, 16, 4, 256, 9216, 248320, true, 4, 16, 32, 128},
+    {"Llama-2-7B", 32, 4096, 32, 32, 128, 11008, 32000, false, 0, 0, 0, 0},
+};
+
+enum {
+	DELTA_CHUNK = 64,
+	PARTS = 3, /* bfloat16 parts of a float32 operand in the adapter's products on CUDA */
+};
+
+/* The step while it is added up. T tokens, D width, R rank, A bytes of the activation type. */
+struct walk {
+	struct roof_step *s;
+	const struct roof_model *m;
+	const struct roof_rates *rates;
+	double T, D, R, A;
+	bool again; /* the forward pass in backward */
+};
+
+const char *
+roof_kind_words(enum roof_kind kind)
+{
+#define ROOF_KIND_WORDS(name, words) words,
+	static const char *const words[] = {ROOF_KIND_LIST(ROOF_KIND_WORDS)};
+#undef ROOF_KIND_WORDS
+
+	return words[kind];
+}
+
+const struct roof_model *
+roof_model_at(size_t index)
+{
+	return index < sizeof(models) / sizeof(*models) ? &models[index] : NULL;
+}
+
+const struct roof_model *
+roof_model_find(const char *name)
+{
+	for (size_t i = 0; roof_model_at(i) != NULL; i++)
+		if (strcmp(models[i].name, name) == 0)
+			return &models[i];
+	return NULL;
+}
+
+static void
+add(struct roof_sum *sum, double flops, double bytes, double seconds, bool by_bytes)
+{
+	sum->flops += flops;
+	sum->bytes += bytes;
+	sum->seconds += seconds;
+	sum->by_bytes += by_bytes ? seconds : 0;
+	sum->ops++;
+}
+
+/* One op. `work`: how often the card does each flop. */
+static void
+op_of(struct walk *w, enum roof_kind kind, double flops, double bytes, double work)
+{
+	const double compute = flops * work / w->rates->flops, move = bytes / w->rates->bytes;
+	const double seconds = compute > move ? compute : move;
+
+	add(&w->s->kind[kind], flops, bytes, seconds, move > compute);
+	add(&w->s->total, flops, bytes, seconds, move > compute);
+	if (w->again)
+		w->s->recomputed += flops;
+}
+
+/* Ops whose few flops never bound them. */
+static void
+moves(struct walk *w, enum roof_kind kind, double bytes)
+{
+	op_of(w, kind, 0, bytes, 1);
+}
+
+/* N outputs, K inputs. forward.c: linear, and what linear_kept adds where the output is kept. */
+static void
+linear(struct walk *w, double N, double K, bool kept)
+{
+	const double T = w->T, R = w->R, A = w->A;
+
+	op_of(w, ROOF_LINEAR, 2 * T * N * K, A * T * K + A * N * K + 4 * T * N, 1);
+	op_of(w, ROOF_LORA, 2 * T * R * (N + K),
+	    A * T * K + 8 * T * N + 4 * R * (N + K) + 4 * T * R, A == 4 ? 1 : PARTS);
+	if (kept && A != 4)
+		moves(w, ROOF_ROUND, (4 + A) * T * N);
+}
+
+/* backward.c: linear_backward; without W where nothing below needs the gradient. */
+static void
+linear_backward(struct walk *w, double N, double K, bool accumulate, bool lowest)
+{
+	const double T = w->T, R = w->R, A = w->A;
+
+	if (!lowest) {
+		if (A != 4)
+			moves(w, ROOF_ROUND, (4 + A) * T * N);
+		op_of(w, ROOF_LINEAR_BACKWARD, 2 * T * N * K,
+		    A * T * N + A * N * K + (accumulate ? 8 : 4) * T * K, 1);
+	}
+	op_of(w, ROOF_LORA_BACKWARD, 4 * T * R * (N + K),
+	    8 * T * N + A * T * K + 8 * T * K + 12 * R * (N + K) + 12 * T * R, A == 4 ? 1 : PARTS);
+}
+
+/* The mixer's linear layers but its last: outputs of those that read the norm. */
+struct mixer {
+	double outputs[4];
+	size_t count;
+	double values; /* inputs of the last one */
+};
+
+static bool
+is_delta(const struct roof_model *m, size_t layer)
+{
+	return m->full_every != 0 && (layer + 1) % m->full_every != 0;
+}
+
+static struct mixer
+mixer_of(const struct roof_model *m, size_t layer)
+{
+	const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
+	const double key = (double)(m->delta_key_heads * m->delta_dim);
+	const double value = (double)(m->delta_value_heads * m->delta_dim);
+	const double heads = (double)m->delta_value_heads;
+
+	if (!is_delta(m, layer))
+		return (struct mixer){{m->full_every != 0 ? 2 * q : q, kv, kv}, 3, q};
+	return (struct mixer){{2 * key + value, value, heads, heads}, 4, value};
+}
+
+/* Causal scores: half of T * T. Forward two products, backward five (Dao 2023). */
+static void
+attention(struct walk *w, bool backward)
+{
+	const struct roof_model *m = w->m;
+	const double T = w->T, q = (double)(m->heads * m->head_dim);
+	const double kv = (double)(m->kv_heads * m->head_dim), H = (double)m->heads;
+	const double pairs = T * (T + 1) / 2;
+
+	if (!backward)
+		op_of(w, ROOF_ATTENTION, 4 * pairs * q, w->A * T * (2 * q + 2 * kv) + 4 * T * H, 1);
+	else
+		op_of(w, ROOF_ATTENTION_BACKWARD, 10 * pairs * q,
+		    w->A * T * (2 * q + 2 * kv) + 4 * T * (2 * q + 2 * kv + H), 1);
+}
+
+/* The chunked form (Yang et al. 2024), per value head and token: three products with the state and
+   five within the chunk; backward about two and a half times that. */
+static void
+delta(struct walk *w, bool backward)
+{
+	const struct roof_model *m = w->m;
+	const double d = (double)m->delta_dim, heads = (double)m->delta_value_heads;
+	const double inner = 2 * d * (double)m->delta_key_heads + 2 * d * heads;
+	const double flops = w->T * heads * (6 * d * d + 10 * DELTA_CHUNK * d);
+
+	op_of(w, ROOF_DELTA, backward ? 2.5 * flops : flops,
+	    w->T * inner * (backward ? 4 * w->A + 4 : 3 * w->A), 1);
+}
+
+static void
+mixer_forward(struct walk *w, size_t layer)
+{
+	const struct mixer x = mixer_of(w->m, layer);
+	const double T = w->T, q = (double)(w->m->heads * w->m->head_dim);
+	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
+
+	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
+	for (size_t i = 0; i < x.count; i++)
+		linear(w, x.outputs[i], w->D, true);
+	if (is_delta(w->m, layer)) {
+		delta(w, false);
+	} else {
+		moves(w, ROOF_ROPE, 8 * T * (q + kv));
+		attention(w, false);
+	}
+	linear(w, w->D, x.values, false);
+	moves(w, ROOF_RESIDUAL, 12 * T * w->D);
+}
+
+static void
+mlp_forward(struct walk *w)
+{
+	const double T = w->T, F = (double)w->m->mlp_width;
+
+	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
+	linear(w, F, w->D, true);
+	linear(w, F, w->D, true);
+	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
+	linear(w, w->D, F, false);
+	moves(w, ROOF_RESIDUAL, 12 * T * w->D);
+}
+
+static void
+mlp_backward(struct walk *w)
+{
+	const double T = w->T, F = (double)w->m->mlp_width;
+
+	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
+	linear_backward(w, w->D, F, false, false);
+	moves(w, ROOF_SWIGLU, (12 + 2 * w->A) * T * F);
+	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
+	linear_backward(w, F, w->D, false, false);
+	linear_backward(w, F, w->D, true, false);
+	moves(w, ROOF_NORM, 16 * T * w->D);
+}
+
+static void
+mixer_backward(struct walk *w, size_t layer)
+{
+	const struct mixer x = mixer_of(w->m, layer);
+	const double T = w->T, q = (double)(w->m->heads * w->m->head_dim);
+	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
+
+	linear_backward(w, w->D, x.values, false, false);
+	if (is_delta(w->m, layer)) {
+		delta(w, true);
+	} else {
+		attention(w, true);
+		moves(w, ROOF_ROPE, 8 * T * (q + kv));
+	}
+	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
+	for (size_t i = 0; i < x.count; i++)
+		linear_backward(w, x.outputs[i], w->D, i > 0, layer == 0);
+	if (layer != 0)
+		moves(w, ROOF_NORM, 16 * T * w->D);
+}
+
+/* Logits once to memory and back for the softmax, once more as an operand; W twice. */
+static void
+head(struct walk *w)
+{
+	const double T = w->T, V = (double)w->m->vocabulary;
+
+	moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
+	op_of(w, ROOF_HEAD, 2 * T * V * w->D, w->A * (T * w->D + V * w->D) + 4 * T * V, 1);
+	moves(w, ROOF_HEAD, 4 * T * V * 2 + (4 + w->A) * T * V);
+	op_of(w, ROOF_HEAD, 2 * T * V * w->D, w->A * (T * V + V * w->D) + 4 * T * w->D, 1);
+	moves(w, ROOF_NORM, 28 * T * w->D);
+}
+
+static double
+adapter_floats(const struct walk *w)
+{
+	const double F = (double)w->m->mlp_width;
+	double sum = 0;
+
+	for (size_t layer = 0; layer < w->m->layers; layer++) {
+		const struct mixer x = mixer_of(w->m, layer);
+
+		sum += w->D + x.values + 3 * (F + w->D);
+		for (size_t i = 0; i < x.count; i++)
+			sum += x.outputs[i] + w->D;
+	}
+	return sum * w->R;
+}
+
+void
+roof_step_make(struct roof_step *s, const struct roof_model *m, const struct roof_options *o,
+    const struct roof_rates *rates)
+{
+	struct walk w = {.s = s,
+	    .m = m,
+	    .rates = rates,
+	    .T = (double)o->tokens,
+	    .D = (double)m->width,
+	    .R = (double)o->rank,
+	    .A = o->f32 ? 4 : 2};
+	double floats;
+
+	memset(s, 0, sizeof(*s));
+	floats = adapter_floats(&w);
+	s->adapter = (size_t)floats;
+	moves(&w, ROOF_RESIDUAL, (4 + w.A) * w.T * w.D);
+	for (size_t layer = 0; layer < m->layers; layer++) {
+		mixer_forward(&w, layer);
+		mlp_forward(&w);
+	}
+	head(&w);
+	for (size_t layer = m->layers; layer-- > 0;) {
+		w.again = true;
+		if (o->recompute && layer + 1 < m->layers) {
+			mixer_forward(&w, layer);
+			mlp_forward(&w);
+		}
+		w.again = false;
+		mlp_backward(&w);
+		mixer_backward(&w, layer);
+	}
+	moves(&w, ROOF_UPDATE, 4 * floats + 4 * floats + 28 * floats);
+}

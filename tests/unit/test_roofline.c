@@ -1,0 +1,177 @@
+/* The flops of tests/bench/roofline_ops.c: by hand, and as a step on the CPU really does them. */
+#include <dlfcn.h>
+#include <stdatomic.h>
+
+#include <oneapi/dnnl/dnnl.h>
+
+#include "tests/bench/roofline_ops.h"
+#include "tests/unit/trainer_fixture.h"
+
+static atomic_ullong counted; /* flops of all products while counting */
+
+/* In front of the GEMM library: counts, and hands on. All of the CPU's float32 products come
+   through here. */
+dnnl_status_t
+dnnl_sgemm(char transa, char transb, dnnl_dim_t M, dnnl_dim_t N, dnnl_dim_t K, float alpha,
+    const float *A, dnnl_dim_t lda, const float *B, dnnl_dim_t ldb, float beta, float *C,
+    dnnl_dim_t ldc)
+{
+	dnnl_status_t (*real)(char, char, dnnl_dim_t, dnnl_dim_t, dnnl_dim_t, float, const float *,
+	    dnnl_dim_t, const float *, dnnl_dim_t, float, float *, dnnl_dim_t);
+
+	*(void **)&real = dlsym(RTLD_NEXT, "dnnl_sgemm");
+	atomic_fetch_add(&counted, 2ull * (unsigned long long)(M * N) * (unsigned long long)K);
+	return real(transa, transb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
+}
+
+static const struct roof_rates rates = {1e12, 1e12};
+
+static double
+flops(const struct roof_step *s, enum roof_kind kind)
+{
+	return s->kind[kind].flops;
+}
+
+/*
+ * SmolLM2-135M by hand. A layer: q and o 576 * 576, k and v 192 * 576, three of 576 * 1536:
+ * 3,538,944; 30 of them 106,168,320; the head 49,152 * 576. Forward 2 flops per weight and token;
+ * backward, with frozen weights, 2 again for the input's gradient, but for q, k and v of the lowest
+ * layer (552,960), below which nothing learns. LoRA of rank R on (N, K): 2 R (N + K) forward, twice
+ * that backward; the sum of N + K over a layer is 10,176: (576 + 576) * 2 + (192 + 576) * 2 +
+ * (576 + 1536) * 3. Attention: T (T + 1) / 2 pairs of 576 wide, two products forward, five
+ * backward.
+ */
+TEST(a_step_by_hand)
+{
+	const struct roof_model *m = roof_model_find("SmolLM2-135M");
+	const struct roof_options o = {.tokens = 1000, .rank = 8};
+	const double T = 1000;
+	struct roof_step s;
+
+	roof_step_make(&s, m, &o, &rates);
+	CHECK(flops(&s, ROOF_LINEAR) == 2 * T * 106168320);
+	CHECK(flops(&s, ROOF_LINEAR_BACKWARD) == 2 * T * (106168320 - 552960));
+	CHECK(flops(&s, ROOF_HEAD) == 4 * T * 49152 * 576);
+	CHECK(s.adapter == 8 * 30 * 10176);
+	CHECK(flops(&s, ROOF_LORA) == 2 * T * 8 * 30 * 10176);
+	CHECK(flops(&s, ROOF_LORA_BACKWARD) == 4 * T * 8 * 30 * 10176);
+	CHECK(flops(&s, ROOF_ATTENTION) == 30 * 2 * 2 * (T * (T + 1) / 2) * 576);
+	CHECK(flops(&s, ROOF_ATTENTION_BACKWARD) == 30 * 5 * 2 * (T * (T + 1) / 2) * 576);
+	CHECK(s.recomputed == 0);
+}
+
+TEST(recompute_is_all_layers_forward_but_the_last)
+{
+	const struct roof_model *m = roof_model_find("SmolLM2-135M");
+	struct roof_options o = {.tokens = 512, .rank = 4};
+	struct roof_step kept, again;
+	double forward;
+
+	roof_step_make(&kept, m, &o, &rates);
+	o.recompute = true;
+	roof_step_make(&again, m, &o, &rates);
+	forward =
+	    flops(&kept, ROOF_LINEAR) + flops(&kept, ROOF_LORA) + flops(&kept, ROOF_ATTENTION);
+	CHECK(fabs(again.recomputed / (forward * 29 / 30) - 1) < 1e-12);
+	CHECK(fabs((again.total.flops - kept.total.flops) / again.recomputed - 1) < 1e-9);
+}
+
+/* Linear layers and embedding of the published models; norms are not counted here. */
+TEST(the_models_are_as_large_as_published)
+{
+	static const struct {
+		const char *name;
+		double parameters;
+	} published[] = {
+	    {"SmolLM2-135M", 134515008},
+	    {"Llama-3.2-1B", 1235814400},
+	    {"Llama-3.2-3B", 3212749824},
+	    {"Llama-3.1-8B", 8030261248},
+	    {"Qwen3.5-4B", 4205751296},
+	    {"Llama-2-7B", 6738415616},
+	};
+
+	for (size_t i = 0; i < sizeof(published) / sizeof(*published); i++) {
+		const struct roof_model *m = roof_model_find(published[i].name);
+		const struct roof_options o = {.tokens = 1, .rank = 1};
+		struct roof_step s;
+		double n;
+
+		roof_step_make(&s, m, &o, &rates);
+		n = flops(&s, ROOF_LINEAR) / 2 +
+		    (double)(m->vocabulary * m->width) * (m->tied ? 1 : 2);
+		CHECK_MSG(fabs(n / published[i].parameters - 1) < 5e-4, "%s: %.0f, published %.0f",
+		    m->name, n, published[i].parameters);
+	}
+}
+
+/* Pairs of a query and a key that the CPU multiplies: whole blocks of 64 queries against all keys
+   up to the block's end. */
+static double
+block_pairs(size_t tokens)
+{
+	double pairs = 0;
+
+	for (size_t first = 0; first < tokens; first += 64) {
+		const size_t rows = tokens - first < 64 ? tokens - first : 64;
+
+		pairs += (double)(rows * (first + rows));
+	}
+	return pairs;
+}
+
+/* What the products of one real step come to, to the last flop. */
+static void
+check_counted(bool recompute)
+{
+	enum { T = 150 };
+	const struct roof_model m = {
+	    "tiny", 2, 20, 6, 2, 6, 27, 37, false, 0, 0, 0, 0}; /* tiny_default */
+	const struct roof_options o = {
+	    .tokens = T, .rank = plain.rank, .recompute = recompute, .f32 = true};
+	const double q = 6 * 6, forwards = 2 + recompute;
+	int32_t ids[T + 1];
+	uint8_t supervised[T + 1];
+	const struct datum datum = {.id = "d",
+	    .length = T + 1,
+	    .supervised_count = T + 1,
+	    .ids = ids,
+	    .supervised = supervised};
+	const struct datum *list[] = {&datum};
+	struct trainer_result result;
+	struct refusal r = {0};
+	struct roof_step s;
+	struct fixture f;
+	double want;
+
+	setup(&f, OP_F32, &plain);
+	for (size_t i = 0; i <= T; i++) {
+		ids[i] = (int32_t)(i % f.tiny.vocabulary);
+		supervised[i] = 1;
+	}
+	if (recompute) {
+		struct activations_shape shape = trainer_shape(f.t, true);
+
+		shape.backward = shape.recompute = true;
+		shape.tokens = shape.rows = T;
+		f.t->work.pass_most =
+		    memory_pass(&f.t->work.acts, &f.t->work.backend, f.t->model->config, &shape);
+	}
+	atomic_store(&counted, 0);
+	CHECK_MSG(trainer_step(f.t, list, 1, 1e-3, &result, &r) == 0, "%s", r.text);
+	CHECK(f.t->work.acts.shape.recompute == recompute);
+	roof_step_make(&s, &m, &o, &rates);
+	want = s.total.flops - flops(&s, ROOF_ATTENTION) - flops(&s, ROOF_ATTENTION_BACKWARD);
+	want += (forwards * 4 + 2 * 10) * block_pairs(T) * q;
+	CHECK_MSG((double)counted == want, "%llu, want %.0f", (unsigned long long)counted, want);
+	teardown(&f);
+}
+
+TEST(a_step_on_the_cpu_does_these_flops)
+{
+	check_counted(false);
+	check_counted(true);
+}
+
+TEST_MAIN(TEST_CASE(a_step_by_hand), TEST_CASE(recompute_is_all_layers_forward_but_the_last),
+    TEST_CASE(the_models_are_as_large_as_published), TEST_CASE(a_step_on_the_cpu_does_these_flops))
