@@ -4,10 +4,10 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/routes.h"
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/session/kept_find.h"
 #include "supervisor/store/object_store.h"
 #include "supervisor/store/store.h"
@@ -58,7 +58,7 @@ on_kept(void *ctx, int error)
 static void
 keep(struct removal *removal, const char *name, const uint8_t digest[KEPT_DIGEST])
 {
-	struct kept_answer answer = {.kind = KIND_REMOVE, .at = (int64_t)time(NULL), .json = ""};
+	struct kept_answer answer = {.kind = KIND_REMOVE, .at = kept_clock_seconds(), .json = ""};
 	uint8_t key[KEPT_KEY_MAX], packed[KEPT_ANSWER_MAX];
 	size_t key_len = kept_answer_key(key, KEPT_REMOVING, name);
 	struct store_write write = {STORE_ANSWERS, key, key_len, packed, 0};

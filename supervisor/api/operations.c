@@ -5,10 +5,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/store.h"
 
@@ -32,7 +32,7 @@ forget_oldest(struct operations *all)
 static bool
 is_over(const struct operation *o)
 {
-	return o->done && (int64_t)time(NULL) - o->at > (int64_t)o->stepd->config->key_lifetime;
+	return o->done && kept_clock_seconds() - o->at > (int64_t)o->stepd->config->key_lifetime;
 }
 
 static struct operation_bucket *
@@ -79,7 +79,7 @@ operation_new(struct stepd *s, const char *id, const char *key)
 	}
 	o->stepd = s;
 	o->fd = -1;
-	o->at = (int64_t)time(NULL);
+	o->at = kept_clock_seconds();
 	o->number = all->next_number++;
 	LIST_INIT(&o->waiters);
 	TAILQ_INSERT_TAIL(&all->list, o, link);

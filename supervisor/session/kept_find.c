@@ -2,8 +2,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
-#include <time.h>
 
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
@@ -11,7 +11,7 @@
 bool
 kept_is_over(const struct stepd *s, const struct kept_answer *answer)
 {
-	return (int64_t)time(NULL) - answer->at > (int64_t)s->config->key_lifetime;
+	return kept_clock_seconds() - answer->at > (int64_t)s->config->key_lifetime;
 }
 
 int

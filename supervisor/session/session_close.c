@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/session_status.h"
 #include "supervisor/session/sessions.h"
@@ -43,7 +44,7 @@ used_key(const struct session *s, uint8_t key[KEPT_KEY_MAX], uint8_t packed[KEPT
 {
 	struct kept_answer answer = {.kind = (uint8_t)s->current->kind,
 	    .step = s->record.step,
-	    .at = (int64_t)time(NULL),
+	    .at = kept_clock_seconds(),
 	    .json = ""};
 
 	memcpy(answer.digest, s->current->digest, sizeof(answer.digest));

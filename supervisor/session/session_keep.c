@@ -11,6 +11,7 @@
 #include "ipc/log.h"
 #include "supervisor/http/http.h"
 #include "supervisor/session/journal.h"
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/session/kept_find.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/settings/config.h"
@@ -135,7 +136,7 @@ session_keep_outcome(struct session *s, const struct message_trained *t)
 	if (c != NULL && s->current->key != NULL) {
 		struct kept_answer answer = {.kind = (uint8_t)s->current->kind,
 		    .step = o->record.step,
-		    .at = o->record.changed_at,
+		    .at = kept_clock_seconds(),
 		    .json = o->json,
 		    .json_len = strlen(o->json)};
 		bool opening = s->current->kind == REQUEST_OPEN;

@@ -12,6 +12,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/session/anchor_find.h"
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/offload.h"
@@ -179,6 +180,7 @@ on_sweep(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
+	kept_clock_keep(arg);
 	sessions_sweep(arg);
 }
 
@@ -188,6 +190,7 @@ start_sweeping(struct stepd *s)
 	struct timeval interval = {.tv_sec = SWEEP_SECONDS};
 
 	store_set_sync(s->store, strcmp(s->config->durability, "disk") == 0);
+	kept_clock_start(s);
 	sessions_sweep(s);
 	s->sessions->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
 	return s->sessions->sweep == NULL || event_add(s->sessions->sweep, &interval) != 0 ? -ENOMEM

@@ -18,7 +18,8 @@ struct store;
 
 /* X(NAME, "name in the environment", what a record is) */
 #define STORE_TABLE_LIST(X)                                                                        \
-	X(META, "meta", "the store's own: \"version\" -> u32; when it was started, how often")     \
+	X(META, "meta",                                                                            \
+	    "the store's own: \"version\" -> u32; when it was started, how often; \"clock\"")      \
 	X(SESSIONS, "sessions", "session id -> struct session_record")                             \
 	X(JOURNAL, "journal", "session id, u64 step big-endian -> struct journal_step")            \
 	X(ANCHORS, "anchors", "session id -> struct anchor")                                       \
