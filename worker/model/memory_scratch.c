@@ -18,7 +18,6 @@ enum {
 	CUDA_HEAD_ROWS = 1024,	     /* head_loss.cu */
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
-	CUDA_WORKSPACE = 32 << 20,   /* context.cu: cuBLAS's, for sm_90; less before */
 };
 
 struct sizes {
@@ -183,7 +182,7 @@ cuda(struct sizes *z)
 		need(z, area(z, T, R, 4) + area(z, CUDA_PARTS * T, R, 2) +
 			    area(z, CUDA_PARTS * R, K, 4));
 	}
-	return z->most + CUDA_WORKSPACE;
+	return z->most;
 }
 
 struct memory_backend

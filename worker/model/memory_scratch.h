@@ -1,9 +1,10 @@
 /*
  * What the ops of one pass take for themselves: the backend's areas that grow to what the largest
  * op ever asked for. Written down from kernels/, op by op; a unit test compares it with what the
- * CPU's context really holds afterwards. For CUDA it is arithmetic alone so far.
+ * context really holds afterwards, of the CPU and of CUDA.
  *
- * Not in it: what the GEMM library allocates, and on CUDA the driver's own share of the device.
+ * Not in it: what the GEMM library allocates, and on CUDA what is gone from the device's free
+ * memory as soon as op_open returns: the driver's share, kernels, cuBLAS' workspace of 4 or 32 MiB.
  */
 #ifndef WORKER_MODEL_MEMORY_SCRATCH_H
 #define WORKER_MODEL_MEMORY_SCRATCH_H
