@@ -58,6 +58,41 @@ fill(struct operation *o, const struct operation_record *record)
 	return 0;
 }
 
+/* More may be in the store than fit: one that was forgotten while the disk took nothing is still
+   there. The oldest that is done goes, be it this one: false. */
+static bool
+make_room(struct reading *reading, const struct operation_record *record)
+{
+	struct operation **oldest = NULL;
+
+	if (reading->count < OPERATIONS_MAX)
+		return true;
+	for (size_t i = 0; i < reading->count; i++) {
+		struct operation **at = &reading->read[i];
+
+		if ((*at)->done && (oldest == NULL || (*at)->number < (*oldest)->number))
+			oldest = at;
+	}
+	if (oldest == NULL ||
+	    (record->stage == OPERATION_ANSWERED && record->number < (*oldest)->number))
+		return false;
+	operation_forget(*oldest);
+	*oldest = reading->read[--reading->count];
+	return true;
+}
+
+/* One that does not fit: what is not done waits in the store for the next start. 0 or -ENOMEM. */
+static int
+turn_away(struct stepd *s, const struct operation_record *record, const char *id)
+{
+	struct store_write gone = {STORE_OPERATIONS, id, strlen(id), NULL, 0};
+
+	if (record->stage == OPERATION_ANSWERED)
+		return store_commit(s->store, &gone, 1, NULL, NULL);
+	log_warning("operation %s does not fit beside the others; it is left in the store", id);
+	return 0;
+}
+
 static int
 read_one(void *ctx, const void *key, size_t key_len, const void *data, size_t len)
 {
@@ -75,9 +110,11 @@ read_one(void *ctx, const void *key, size_t key_len, const void *data, size_t le
 		return 0;
 	}
 	memcpy(id, key, key_len);
+	if (!make_room(reading, &record))
+		return turn_away(reading->stepd, &record, id);
 	o = operation_new(reading->stepd, id, record.key);
 	if (o == NULL)
-		return reading->count < OPERATIONS_MAX ? -ENOMEM : 0;
+		return -ENOMEM;
 	reading->read[reading->count++] = o;
 	return fill(o, &record);
 }

@@ -1,14 +1,12 @@
 """What a session lacked at a start (its model, its spool, a newer stepd) may be there at the next one:
 it comes back then, with every step. Nothing of it is removed or changed meanwhile."""
-import ctypes
-import ctypes.util
-import glob
 import os
 import shutil
 import time
 
 from daemon import check, finish
 from fault_table import held
+from store_edit import read_table, write_table
 from trainer import Trainer
 
 SETTINGS = {"STEPD_PERSIST_DATA": "true", "STEPD_SNAPSHOT_STEPS": "2"}
@@ -103,36 +101,9 @@ def without_store():
 
 def version_bytes(state, table, version):
     """Writes it into every record of a table; what was there before."""
-    lmdb = ctypes.CDLL(ctypes.util.find_library("lmdb") or "liblmdb.so.0")
-    value = type("Value", (ctypes.Structure,), {"_fields_": [("size", ctypes.c_size_t),
-                                                             ("data", ctypes.c_void_p)]})
-    env, txn, cursor, dbi = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_uint()
-    key, data, before = value(), value(), []
-
-    def do(name, *args):
-        rc = getattr(lmdb, name)(*args)
-        if rc not in (0, -30798):
-            raise SystemExit("%s: %d" % (name, rc))
-        return rc == 0
-
-    do("mdb_env_create", ctypes.byref(env))
-    do("mdb_env_set_maxdbs", env, 32)
-    do("mdb_env_set_mapsize", env, ctypes.c_size_t(1 << 30))
-    do("mdb_env_open", env, os.path.join(state, "store").encode(), 0, 0o600)
-    do("mdb_txn_begin", env, None, 0, ctypes.byref(txn))
-    do("mdb_dbi_open", txn, table.encode(), 0, ctypes.byref(dbi))
-    do("mdb_cursor_open", txn, dbi, ctypes.byref(cursor))
-    while do("mdb_cursor_get", cursor, ctypes.byref(key), ctypes.byref(data), 8):
-        record = ctypes.string_at(data.data, data.size)
-        before.append(record)
-        changed = bytes([version]) + record[1:]
-        held_bytes = ctypes.create_string_buffer(changed, len(changed))
-        new = value(len(changed), ctypes.cast(held_bytes, ctypes.c_void_p))
-        do("mdb_cursor_put", cursor, ctypes.byref(key), ctypes.byref(new), 64)
-    lmdb.mdb_cursor_close(cursor)
-    do("mdb_txn_commit", txn)
-    lmdb.mdb_env_close(env)
-    return before
+    records = read_table(state, table)
+    write_table(state, table, {key: bytes([version]) + record[1:] for key, record in records.items()})
+    return list(records.values())
 
 
 def newer_records():
