@@ -20,6 +20,7 @@
 #include "supervisor/notify.h"
 #include "supervisor/privileges.h"
 #include "supervisor/serve.h"
+#include "supervisor/session/devices.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
 #include "supervisor/status/events.h"
@@ -35,6 +36,7 @@ static const struct stepd_part parts[] = {
     {"store", store_start, NULL, store_free},
     {"objects", objects_start, NULL, objects_free},
     {"transfer", transfer_start, NULL, transfer_free},
+    {"devices", devices_start, NULL, devices_free},
     {"sessions", sessions_start, sessions_stop, sessions_free},
     {"operations", operations_start, operations_stop, operations_free},
     {"events", events_start, events_stop, events_free},

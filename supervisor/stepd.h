@@ -22,12 +22,13 @@ struct stepd {
 	struct objects *objects;
 	struct store *store;
 	struct transfer *transfer;
+	struct devices *devices;
 	struct sessions *sessions;
 	struct operations *operations;
 	struct status *status;
 	struct notify *notify;
 	struct events *events;
-	/* what /healthz says; kept true by the sessions */
+	/* what /healthz says; of GPUs as they were found at the start */
 	struct {
 		bool cuda_available, cuda_verified, active_session;
 	} health;

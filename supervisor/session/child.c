@@ -256,6 +256,7 @@ int
 child_start(struct child **out, struct event_base *base, const struct child_options *options,
     const struct child_events *events, void *ctx)
 {
+	struct child_program program = {.path = options->program, .gpu = options->gpu};
 	struct child *c = calloc(1, sizeof(*c));
 	int fds[2] = {-1, -1}, error;
 
@@ -272,7 +273,7 @@ child_start(struct child **out, struct event_base *base, const struct child_opti
 	channel_init(&c->channel, fds[0]);
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
 	child_group_new(&c->group, options->memory);
-	error = child_exec(options->program, fds[1], &c->group, &c->pid, &c->pidfd);
+	error = child_exec(&program, fds[1], &c->group, &c->pid, &c->pidfd);
 	close(fds[1]);
 	child_group_entered(&c->group);
 	if (error != 0)

@@ -42,6 +42,7 @@ struct child_options {
 	unsigned ready_seconds; /* to say READY */
 	unsigned end_seconds;	/* from TERM to KILL */
 	uint64_t memory;	/* bytes that it may use, 0 = no limit */
+	const char *gpu;	/* the UUID of the one that it sees, or NULL */
 };
 
 /* Starts a worker. 0 or -errno. */

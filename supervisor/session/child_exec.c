@@ -5,6 +5,7 @@
 #include <linux/close_range.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -39,20 +40,27 @@ is_passed(const char *entry)
    wins: the first of two entries is the one that counts. */
 static char spin_count[] = "GOMP_SPINCOUNT=20000";
 
-/* A NULL-terminated array of views into environ; freed by the caller. */
+static const char gpu_name[] = "CUDA_VISIBLE_DEVICES=";
+
+/* A NULL-terminated array of views into environ, and `gpu` where it is not NULL; freed by the
+   caller. */
 static char **
-clean_environment(void)
+clean_environment(char *gpu)
 {
 	size_t count = 0, kept = 0;
 	char **clean;
 
 	while (environ[count] != NULL)
 		count++;
-	clean = calloc(count + 2, sizeof(*clean));
+	clean = calloc(count + 3, sizeof(*clean));
 	for (size_t i = 0; clean != NULL && i < count; i++) {
-		if (is_passed(environ[i]))
+		bool chosen = gpu != NULL && strncmp(environ[i], gpu_name, strlen(gpu_name)) == 0;
+
+		if (is_passed(environ[i]) && !chosen)
 			clean[kept++] = environ[i];
 	}
+	if (clean != NULL && gpu != NULL)
+		clean[kept++] = gpu;
 	if (clean != NULL)
 		clean[kept] = spin_count;
 	return clean;
@@ -73,11 +81,11 @@ set_limits(const struct child_group *group)
 /* In the new process, where other threads may have held any lock: system calls only. Tells its
    errno through `report` if it cannot become the program. */
 static void
-become(const char *program, int socket, const struct child_group *group, int report, pid_t parent,
-    char **clean)
+become(const struct child_program *program, int socket, const struct child_group *group, int report,
+    pid_t parent, char **clean)
 {
-	char name[] = "stepd-worker", option[] = "--channel", fd[] = "3";
-	char *argv[] = {name, option, fd, NULL};
+	char name[] = "stepd-worker", channel[] = "--channel", fd[] = "3", probe[] = "--probe";
+	char *argv[] = {name, program->probe ? probe : channel, program->probe ? NULL : fd, NULL};
 	struct sigaction standard = {.sa_handler = SIG_DFL};
 	sigset_t none;
 	int error, null;
@@ -107,10 +115,13 @@ become(const char *program, int socket, const struct child_group *group, int rep
 	    dup2(socket, CHILD_CHANNEL_FD) < 0 || dup2(report, CHILD_CHANNEL_FD + 1) < 0 ||
 	    fcntl(CHILD_CHANNEL_FD + 1, F_SETFD, FD_CLOEXEC) != 0)
 		goto fail;
+	if (program->probe &&
+	    (dup2(socket, 1) < 0 || fcntl(CHILD_CHANNEL_FD, F_SETFD, FD_CLOEXEC) != 0))
+		goto fail;
 	report = CHILD_CHANNEL_FD + 1;
 	if (syscall(SYS_close_range, CHILD_CHANNEL_FD + 2, ~0u, 0) != 0)
 		goto fail;
-	execve(program, argv, clean);
+	execve(program->path, argv, clean);
 fail:
 	error = errno;
 	if (write(report, &error, sizeof(error)) < 0)
@@ -119,15 +130,19 @@ fail:
 }
 
 int
-child_exec(const char *program, int socket, const struct child_group *group, pid_t *pid, int *pidfd)
+child_exec(const struct child_program *program, int socket, const struct child_group *group,
+    pid_t *pid, int *pidfd)
 {
-	char **clean = clean_environment();
+	char gpu[128] = "", **clean;
 	pid_t parent = getpid();
 	int report[2] = {-1, -1}, error = 0;
 	ssize_t n;
 
 	*pid = -1;
 	*pidfd = -1;
+	if (program->gpu != NULL)
+		snprintf(gpu, sizeof(gpu), "%s%s", gpu_name, program->gpu);
+	clean = clean_environment(program->gpu != NULL ? gpu : NULL);
 	if (clean == NULL)
 		return -ENOMEM;
 	if (pipe2(report, O_CLOEXEC) != 0 || (*pid = fork()) < 0) {

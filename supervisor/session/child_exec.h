@@ -5,17 +5,24 @@
 #ifndef SUPERVISOR_SESSION_CHILD_EXEC_H
 #define SUPERVISOR_SESSION_CHILD_EXEC_H
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 enum { CHILD_CHANNEL_FD = 3 }; /* where the program finds its socket, told by --channel 3 */
 
 struct child_group;
 
+struct child_program {
+	const char *path;
+	const char *gpu; /* the UUID of the one that it sees; NULL: those that stepd sees */
+	bool probe;	 /* --probe, with the descriptor as its standard output alone */
+};
+
 /* fork and exec of program with `socket` as CHILD_CHANNEL_FD, standard input from /dev/null,
    standard output and error where stepd's errors go, held to its group's bounds from its first
    instruction on. socket stays the caller's. 0 with *pid and *pidfd, or -errno, also when exec
    fails. */
-int child_exec(
-    const char *program, int socket, const struct child_group *group, pid_t *pid, int *pidfd);
+int child_exec(const struct child_program *program, int socket, const struct child_group *group,
+    pid_t *pid, int *pidfd);
 
 #endif

@@ -284,6 +284,14 @@ fill_in(struct config *c, char *const *env, char *error)
 		c->worker = beside_executable("stepd-worker");
 	if (c->worker == NULL)
 		return fault(error, "STEPD_WORKER is not set, and no program was found");
+	if (c->worker_cuda == NULL)
+		c->worker_cuda = beside_executable("stepd-worker-cuda");
+	else if (access(c->worker_cuda, X_OK) != 0)
+		return fault(error, "STEPD_WORKER_CUDA is no program: %s", c->worker_cuda);
+	if (c->worker_cuda != NULL && access(c->worker_cuda, X_OK) != 0) {
+		free((char *)c->worker_cuda);
+		c->worker_cuda = NULL;
+	}
 	if (find_tokens(c, env_get(env, "CREDENTIALS_DIRECTORY")) != 0)
 		return fault(error, "STEPD_TOKENS_FILE: out of memory");
 	return 0;

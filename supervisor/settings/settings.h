@@ -48,6 +48,8 @@
 	    "Hugging Face cache (else ~/.cache/huggingface), read when STEPD_MODEL_DIR has no such model") \
 	X(PATH, worker, "STEPD_WORKER", 1, 4095, NULL, 0, \
 	    "the worker program (else stepd-worker beside stepd)") \
+	X(PATH, worker_cuda, "STEPD_WORKER_CUDA", 1, 4095, NULL, 0, \
+	    "the worker program for GPUs (else stepd-worker-cuda beside stepd, where there is one)") \
 	X(PATH, ca_file, "STEPD_CA_FILE", 1, 4095, NULL, 0, \
 	    "certificates (PEM) to trust for uploads and downloads, beside the system's") \
 	X(STRING, egress_allow, "STEPD_EGRESS_ALLOW", 1, 4096, NULL, 0, \

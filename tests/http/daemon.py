@@ -42,7 +42,7 @@ class Stepd:
         self.log_path = os.path.join(self.state, "test.log")
         env = {k: v for k, v in os.environ.items() if not k.startswith(("STEPD_", "TRAINER_"))}
         env.update(STEPD_LISTEN="127.0.0.1:0", STEPD_STATE_DIR=self.state, TRAINER_TOKEN=TOKEN,
-                   STEPD_LOG_LEVEL="debug")
+                   STEPD_LOG_LEVEL="debug", STEPD_DEVICES="cpu")
         if not os.path.exists(os.path.join(BUILD, "stepd-worker")):
             env["STEPD_WORKER"] = "/bin/true"
         env.update({k: v for k, v in settings.items() if v is not None})

@@ -1,0 +1,95 @@
+/* A child that looks for GPUs, before anything is served: waited for, but not beyond its deadline.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "supervisor/monotonic.h"
+#include "supervisor/session/child_exec.h"
+#include "supervisor/session/child_group.h"
+#include "supervisor/session/probe.h"
+
+enum { ANSWER_MAX = 64 * 1024, KILLED_MS = 1000 };
+
+/* 0, or -ETIMEDOUT. */
+static int
+wait_readable(int fd, double deadline)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	double left;
+	int n;
+
+	do {
+		left = deadline - monotonic_seconds();
+		n = poll(&p, 1, left > 0 ? (int)(left * 1000) + 1 : 0);
+	} while (n <= 0 && left > 0);
+	return n > 0 ? 0 : -ETIMEDOUT;
+}
+
+/* All that it says, in a buffer of ANSWER_MAX bytes. */
+static int
+read_answer(int fd, double deadline, char *text, size_t *len)
+{
+	ssize_t n;
+	int error;
+
+	for (*len = 0; *len < ANSWER_MAX; *len += (size_t)n) {
+		error = wait_readable(fd, deadline);
+		if (error != 0)
+			return error;
+		do
+			n = read(fd, text + *len, ANSWER_MAX - *len);
+		while (n < 0 && errno == EINTR);
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+	}
+	return -EBADMSG;
+}
+
+/* It and what it started. One that the driver holds in the kernel cannot be waited for. */
+static int
+reap(pid_t pid, int pidfd, double deadline)
+{
+	int late = wait_readable(pidfd, deadline);
+	siginfo_t info = {0};
+
+	kill(-pid, SIGKILL);
+	if (late != 0)
+		wait_readable(pidfd, monotonic_seconds() + KILLED_MS / 1000.0);
+	while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG) != 0 && errno == EINTR)
+		continue;
+	if (late != 0)
+		return late;
+	return info.si_code == CLD_EXITED && info.si_status == 0 ? 0 : -ECHILD;
+}
+
+int
+probe_run(const char *path, unsigned seconds, struct devices *out)
+{
+	struct child_program program = {.path = path, .probe = true};
+	struct child_group none = {.entry = -1};
+	double deadline = monotonic_seconds() + seconds;
+	static char text[ANSWER_MAX]; /* at the start, once */
+	int ends[2], pidfd, error, ended;
+	size_t len = 0;
+	pid_t pid;
+
+	memset(out, 0, sizeof(*out));
+	if (pipe2(ends, O_CLOEXEC) != 0)
+		return -errno;
+	error = child_exec(&program, ends[1], &none, &pid, &pidfd);
+	close(ends[1]);
+	if (error == 0) {
+		error = read_answer(ends[0], deadline, text, &len);
+		/* What is not listened to any more need not go on. */
+		ended = reap(pid, pidfd, error == 0 ? deadline : 0);
+		close(pidfd);
+		error = error == 0 ? ended : error;
+	}
+	close(ends[0]);
+	return error == 0 ? probe_parse(text, len, out) : error;
+}

@@ -1,0 +1,106 @@
+"""GPUs as stepd knows them: what a probe tells, and what becomes of one that hangs, lies or fails."""
+import json
+import os
+import shutil
+import stat
+import tempfile
+
+from daemon import check, finish
+from trainer import FAULT_WORKER, Trainer
+
+UUIDS = ["GPU-00000000-0000-0000-0000-00000000000%d" % i for i in range(3)] + ["MIG-aa-bb"]
+
+
+def device(index, error=None, **other):
+    return {"index": index, "name": "Card %d" % index, "uuid": UUIDS[index], "memory_bytes": 24 << 30,
+            "memory_free_bytes": 23 << 30, "compute_capability": "8.6", "driver": 12040, "runtime": 12040,
+            "verified": error is None, "error": error, **other}
+
+
+def answer(*devices, **other):
+    return json.dumps({"backend": "cuda", "error": None, "devices": list(devices), **other})
+
+
+class Gpus(Trainer):
+    """A worker for GPUs that probes as told, and else is the fault worker. Both leave their environment."""
+
+    def __init__(self, say, after="", folder=None, **settings):
+        folder = folder or tempfile.mkdtemp(prefix="stepd-test-")
+        self.cuda = os.path.join(folder, "worker-cuda")
+        with open(self.cuda, "w") as f:
+            f.write('#!/bin/sh\nif [ "$1" = --probe ]; then\n'
+                    'env >%s/state/probe.env; ls /proc/self/fd >%s/state/probe.fds; cat %s; %s\nexit\nfi\n'
+                    'env >%s/state/gpu.$CUDA_VISIBLE_DEVICES\nexec "%s" "$@"\n'
+                    % (folder, folder, os.path.join(folder, "answer"), after, folder, FAULT_WORKER))
+        os.chmod(self.cuda, stat.S_IRWXU)
+        with open(os.path.join(folder, "answer"), "w") as f:
+            f.write(say)
+        super().__init__(folder=folder, STEPD_WORKER_CUDA=self.cuda, **{"STEPD_READY_TIMEOUT": "30", "STEPD_DEVICES": "auto", **settings})
+
+    def health(self):
+        h = self.ask("GET", "/healthz")[1]
+        return h["cuda_available"], h["cuda_verified"]
+
+    def left(self, name):
+        with open(os.path.join(self.state, name)) as f:
+            return f.read()
+
+
+with Gpus(answer(device(0), device(1)), SECRET_OF_TEST="s") as t:
+    check(t.health() == (True, True), "two GPUs", t.health())
+    for i in (0, 1):
+        check("GPU %d: Card %d, %s, 24576 MiB, compute capability 8.6" % (i, i, UUIDS[i]) in t.logged(), "told", i)
+    check("TOKEN" not in t.left("probe.env") and "SECRET" not in t.left("probe.env"), "the environment is clean")
+    # ls has the folder open itself
+    check(t.left("probe.fds").split() == ["0", "1", "2", "3"], "no descriptor but three", t.left("probe.fds"))
+
+with Gpus(answer(device(0, "0 of 561 elements of a product are right"))) as t:
+    check(t.health() == (True, False), "a check that failed", t.health())
+    check("GPU 0: Card 0, %s: not used: 0 of 561" % UUIDS[0] in t.logged(), "told")
+
+with Gpus(answer({"index": 0, "verified": False, "error": "no such device\n\x1b[2J"}, device(1))) as t:
+    check(t.health() == (True, True), "one of two", t.health())
+    check("no such device  [2J" in t.logged(), "no control character in the log")
+
+WRONG = {
+    "hangs": (answer(device(0)), "exec sleep 600", "had not ended within"),
+    "leaves a child that hangs": (answer(device(0)), "sleep 600 & exit 0", "had not ended within"),
+    "fails": (answer(device(0)), "exit 3", "it failed"),
+    "is killed": (answer(device(0)), "kill -9 $$", "it failed"),
+    "says nothing": ("", "", "not the answer"),
+    "prints garbage": ("\0\xff{", "", "not the answer"),
+    "prints two answers": (answer(device(0)) * 2, "", "not the answer"),
+    "does not stop": (answer(device(0)), "while :; do echo; done", "not the answer"),
+    "has words before": ("hello\n" + answer(device(0)), "", "not the answer"),
+    "has a list": ("[]", "", "not the answer"),
+    "has no devices": (json.dumps({"backend": "cuda", "error": None}), "", "not the answer"),
+    "has another backend": (answer(device(0), backend="cpu"), "", "not the answer"),
+    "has too many": (answer(*[dict(device(0), index=i, uuid="GPU-%d" % i) for i in range(17)]), "", "not the answer"),
+    "has one twice": (answer(device(0), device(1, uuid=UUIDS[0])), "", "not the answer"),
+    "skips an index": (answer(device(1)), "", "not the answer"),
+    "has an id that is none": (answer(device(0, uuid="GPU-0,GPU-1")), "", "not the answer"),
+    "has no id": (answer(device(0, uuid="")), "", "not the answer"),
+    "has a long id": (answer(device(0, uuid="GPU-" + "0" * 60)), "", "not the answer"),
+    "is verified with an error": (answer(device(0, verified=True, error="wrong")), "", "not the answer"),
+    "is wrong without an error": (answer(device(0, verified=False)), "", "not the answer"),
+    "verifies by a number": (answer(device(0, verified=1)), "", "not the answer"),
+    "has memory below nothing": (answer(device(0, memory_bytes=-1)), "", "not the answer"),
+}
+for name, (say, after, words) in WRONG.items():
+    slow = {"STEPD_READY_TIMEOUT": "1"} if "hangs" in name else {}
+    with Gpus(say, after, **slow) as t:
+        check(t.health() == (False, False) and words in t.logged(), "a probe that " + name, t.health(), t.logged())
+        check(t.open()[0] == 200 if name == "hangs" else True, "the CPU trains")
+
+with Gpus(answer()) as t:
+    check(t.health() == (False, False) and "there is no GPU" in t.logged(), "none")
+with Gpus(answer(device(0)), STEPD_DEVICES="cpu") as t:
+    check(t.health() == (False, False) and not os.path.exists(os.path.join(t.state, "probe.env")),
+          "cpu: nobody is asked")
+missing = Trainer(STEPD_WORKER_CUDA="/no/such/program", wait=False)
+check(missing.process.wait(30) == 2 and "STEPD_WORKER_CUDA is no program" in missing.logged(), "refused", missing.logged())
+missing.stop()
+shutil.rmtree(missing.folder)
+
+# REST
+finish()
