@@ -73,7 +73,7 @@ place_get(struct place *p, const void *data, size_t len)
 	return wire_get_end(&r);
 }
 
-void
+int
 kept_clock_start(struct stepd *s)
 {
 	struct place last, now = {.up = up_seconds(), .wall = (int64_t)time(NULL)};
@@ -82,6 +82,8 @@ kept_clock_start(struct stepd *s)
 	int64_t since;
 	int error = store_get(s->store, STORE_META, key, sizeof(key) - 1, &data, &len);
 
+	if (error != 0 && error != -ENOENT)
+		return error;
 	find_boot(now.boot);
 	now.seconds = now.wall;
 	if (error == 0)
@@ -100,6 +102,7 @@ kept_clock_start(struct stepd *s)
 	ahead = now.seconds - now.up;
 	begun = true;
 	kept_clock_keep(s);
+	return 0;
 }
 
 void

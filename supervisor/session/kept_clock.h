@@ -11,8 +11,9 @@
 
 struct stepd;
 
-/* At the start, with the store open. Without a record it goes on from the wall clock. */
-void kept_clock_start(struct stepd *s);
+/* At the start, with the store open. Without a record that can be read it goes on from the wall
+   clock. 0, or -errno of the store: then where it was is not known, and nothing was changed. */
+int kept_clock_start(struct stepd *s);
 /* Leaves in the store where it is, now and then: for the next start of the machine. */
 void kept_clock_keep(struct stepd *s);
 /* Seconds, near those since 1970. */

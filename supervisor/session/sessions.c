@@ -188,9 +188,12 @@ static int
 start_sweeping(struct stepd *s)
 {
 	struct timeval interval = {.tv_sec = SWEEP_SECONDS};
+	int error;
 
 	store_set_sync(s->store, strcmp(s->config->durability, "disk") == 0);
-	kept_clock_start(s);
+	error = kept_clock_start(s);
+	if (error != 0)
+		return error;
 	sessions_sweep(s);
 	s->sessions->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
 	return s->sessions->sweep == NULL || event_add(s->sessions->sweep, &interval) != 0 ? -ENOMEM
