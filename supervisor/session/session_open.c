@@ -173,7 +173,7 @@ starting_started(struct session *s, struct session_input *in)
 {
 	(void)in;
 	s->state = SESSION_OPENING;
-	session_send_open(s, s->stepd->config->cpu_compute);
+	session_send_open(s, s->slot->kind == SLOT_GPU ? "auto" : s->stepd->config->cpu_compute);
 }
 
 /* What it was loaded from is where its worker can be brought back to, at once. */
@@ -243,7 +243,8 @@ opening_answer(struct session *s, struct session_input *in)
 		return;
 	}
 	snprintf(s->record.compute, sizeof(s->record.compute), "%s", answer.compute);
-	snprintf(s->record.device, sizeof(s->record.device), "%s", answer.device);
+	snprintf(s->record.device, sizeof(s->record.device), "%s",
+	    s->slot->kind == SLOT_GPU ? s->slot->name : answer.device);
 	log_info("session %s: sandbox of worker %d: %s", s->record.id, (int)child_pid(s->child),
 	    answer.sandbox);
 	snprintf(s->sandbox, sizeof(s->sandbox), "%s", answer.sandbox);

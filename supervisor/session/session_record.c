@@ -1,4 +1,5 @@
 #include "supervisor/session/session_record.h"
+#include "supervisor/session/slot.h"
 
 #include <errno.h>
 #include <string.h>
@@ -49,6 +50,7 @@ session_record_put(const struct session_record *r, void *storage)
 	wire_put_u8(&w, r->verified_kind);
 	wire_put_string(&w, r->verified_sha256);
 	wire_put_u32(&w, r->threads);
+	wire_put_u8(&w, r->kind);
 	return wire_put_end(&w);
 }
 
@@ -125,7 +127,10 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 		session_record_set_saved(r, r->saved_kind, r->saved_step, 0, r->saved_sha256);
 	if (version >= 3)
 		r->threads = wire_get_u32(&w);
-	if (r->id[0] == '\0' || r->fate < FATE_NEEDS_RESTORE || r->fate > FATE_OPEN)
+	if (version >= 4)
+		r->kind = wire_get_u8(&w);
+	if (r->id[0] == '\0' || r->fate < FATE_NEEDS_RESTORE || r->fate > FATE_OPEN ||
+	    r->kind > SLOT_GPU)
 		return -EBADMSG;
 	return wire_get_end(&w);
 }

@@ -15,7 +15,7 @@ enum {
 	MODULES_SIZE = 4096,	    /* names joined by commas */
 	RECENT_LOSSES = 8,	    /* of the last steps */
 	SESSION_RECORD_MAX = 8192,  /* bytes, packed */
-	SESSION_RECORD_VERSION = 3, /* 1: nothing behind changed_at; 2: no threads */
+	SESSION_RECORD_VERSION = 4, /* 1: nothing behind changed_at; 2: no threads; 3: no kind */
 };
 
 /* What becomes of a session when stepd is started again. */
@@ -59,6 +59,7 @@ struct session_record {
 	uint8_t verified_kind; /* 0 = none */
 	char verified_sha256[65];
 	uint32_t threads; /* of its workers: other ones round otherwise; 0: not known */
+	uint8_t kind;	  /* enum slot_kind: where it trains */
 };
 
 /* Packs into storage of SESSION_RECORD_MAX bytes: the length, or -EMSGSIZE. */

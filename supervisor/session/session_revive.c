@@ -20,6 +20,41 @@ leave(struct session *s, const char *why)
 	session_lose_worker(s);
 }
 
+/* Sums of another kind of device would be other ones: its steps could not be shown to be the same.
+ */
+static bool
+has_kind(const struct session *s)
+{
+	return slots_have(&s->stepd->sessions->slots, s->record.kind);
+}
+
+/* Why it has no place: behind "the worker", and as a sentence. */
+static const char *
+kind_text(const struct session *s)
+{
+	switch (s->record.kind) {
+	case SLOT_CPU:
+		return "was on the CPU, which is not used now";
+	case SLOT_GPU:
+		return "was on a GPU, and none is used now";
+	default:
+		return "has no device: none computes";
+	}
+}
+
+static const char *
+place_text(const struct session *s)
+{
+	switch (s->record.kind) {
+	case SLOT_CPU:
+		return "the session was on the CPU, which is not used now (STEPD_DEVICES)";
+	case SLOT_GPU:
+		return "the session was on a GPU, and none is used now (STEPD_DEVICES)";
+	default:
+		return "accelerator unavailable";
+	}
+}
+
 bool
 session_take_place(struct session *s, const char **why)
 {
@@ -27,11 +62,14 @@ session_take_place(struct session *s, const char **why)
 	struct model_dirs dirs = {c->model_dir, c->hf_home};
 	const struct session_record *r = &s->record;
 
-	s->slot = slots_take(&s->stepd->sessions->slots);
+	s->slot = slots_take(&s->stepd->sessions->slots, r->kind);
 	if (s->slot == NULL) {
-		*why = "a training session is already active";
+		*why = has_kind(s) ? "a training session is already active" : place_text(s);
 		return false;
 	}
+	s->record.kind = s->slot->kind;
+	if (s->slot->kind == SLOT_GPU)
+		snprintf(s->record.device, sizeof(s->record.device), "%s", s->slot->name);
 	sessions_slots_changed(s->stepd);
 	return models_find(&dirs, r->base_model,
 		   r->model_revision[0] == '\0' ? NULL : r->model_revision, s->model_path,
@@ -45,8 +83,9 @@ session_revive(struct session *s)
 
 	if (!session_take_place(s, &why)) {
 		log_error("session %s: %s", s->record.id, why);
-		leave(s, s->slot == NULL ? "has no device: another session has it"
-					 : "has no model: it is not where it was");
+		leave(s, s->slot != NULL ? "has no model: it is not where it was"
+			 : has_kind(s)	 ? "has no device: another session has it"
+					 : kind_text(s));
 	} else if (s->anchor.unreadable) {
 		leave(s, "has a snapshot of a newer stepd");
 	} else if (s->anchor.named) {

@@ -66,7 +66,10 @@ session_start_worker(struct session *s)
 {
 	static const struct child_events events = {on_ready, on_answer, on_died};
 	const struct config *c = s->stepd->config;
-	struct child_options options = {.program = s->stepd->sessions->worker,
+	bool gpu = s->slot->kind == SLOT_GPU;
+	struct child_options options = {
+	    .program = gpu ? c->worker_cuda : s->stepd->sessions->worker,
+	    .gpu = gpu ? s->slot->device : NULL,
 	    .ready_seconds = (unsigned)c->ready_timeout,
 	    .end_seconds = (unsigned)c->end_timeout,
 	    .memory = c->worker_memory};

@@ -218,6 +218,29 @@ revive_all(struct sessions *all)
 	}
 }
 
+/* A GPU that "auto" finds is used where its driver can be reached: the worker's sandbox does not
+   admit it. */
+static int
+find_slots(struct stepd *s)
+{
+	const struct config *c = s->config;
+	bool open = strcmp(c->sandbox, "off") == 0, automatic = strcmp(c->devices, "auto") == 0;
+	struct slots *slots = &s->sessions->slots;
+	bool closed = !open && s->devices->count > 0;
+	char unknown[128];
+
+	if (slots_init(slots, s->devices, closed && automatic ? "cpu" : c->devices, unknown) != 0) {
+		log_error("STEPD_DEVICES: %s", unknown);
+		return -ENODEV;
+	}
+	if (closed)
+		log_warning("the sandbox of workers admits no GPU: %s STEPD_SANDBOX=off",
+		    automatic ? "sessions train on the CPU, without" : "sessions there need");
+	if (slots->count == 0)
+		log_error("no GPU of STEPD_DEVICES computes: no session can be opened");
+	return 0;
+}
+
 int
 sessions_start(struct stepd *s)
 {
@@ -228,7 +251,9 @@ sessions_start(struct stepd *s)
 	if (all == NULL)
 		return -ENOMEM;
 	s->sessions = all;
-	slots_init(&all->slots, s->config->devices);
+	error = find_slots(s);
+	if (error != 0)
+		return error;
 	all->worker = worker_path(s->config);
 	if (asprintf(&all->spool, "%s/spool", s->config->state_dir) < 0)
 		all->spool = NULL;
@@ -314,10 +339,15 @@ sessions_find(struct stepd *s, const char *id)
 struct session *
 sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 {
-	struct slot *slot = slots_take(&stepd->sessions->slots);
+	struct slot *slot = slots_take(&stepd->sessions->slots, SLOT_ANY);
 	struct session *s;
 	uint8_t id[16];
 
+	if (!slots_have(&stepd->sessions->slots, SLOT_ANY)) {
+		*status = 503;
+		*sentence = "accelerator unavailable";
+		return NULL;
+	}
 	if (slot == NULL) {
 		*status = 409;
 		*sentence = "a training session is already active";
@@ -335,6 +365,7 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	s->record.fate = FATE_OPEN;
 	s->record.opened_at = s->record.changed_at = (int64_t)time(NULL);
 	s->slot = slot;
+	s->record.kind = slot->kind;
 	prune(stepd);
 	drop_datums(stepd);
 	list_add(s);

@@ -32,7 +32,8 @@ void sessions_free(struct stepd *s);
 struct session *sessions_find(struct stepd *s, const char *id);
 
 /* A new session with an id, a slot and its place in the list; settings are the caller's to fill.
-   NULL with *status and *sentence: 409 every slot taken, 503 no memory. */
+   NULL with *status and *sentence: 409 every slot taken, 503 no memory, or no
+   device that computes. */
 struct session *sessions_new(struct stepd *s, unsigned *status, const char **sentence);
 /* A slot was taken or given back: what /healthz says of it. */
 void sessions_slots_changed(struct stepd *s);

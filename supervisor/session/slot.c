@@ -1,25 +1,110 @@
 #include "supervisor/session/slot.h"
 
-void
-slots_init(struct slots *s, const char *devices)
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A CPU is one device: two sessions at a time would each be half as fast, and twice the memory. */
+static void
+add_cpu(struct slots *s)
 {
-	/* "auto" and "cpu" are the same where a CPU is all there is. A CPU is one device: two
-	   sessions at a time would each be half as fast, and twice the memory. */
-	(void)devices;
-	*s = (struct slots){.count = 1};
-	s->slots[0].device = "cpu";
+	s->slots[s->count++] = (struct slot){.kind = SLOT_CPU, .device = "cpu", .name = "cpu"};
+}
+
+static void
+add_gpu(struct slots *s, const struct device *d)
+{
+	struct slot *slot = &s->slots[s->count];
+
+	if (!d->verified)
+		return;
+	*slot = (struct slot){.kind = SLOT_GPU};
+	snprintf(slot->device, sizeof(slot->device), "%s", d->uuid);
+	snprintf(slot->name, sizeof(slot->name), "%s", d->name);
+	s->count++;
+}
+
+/* By its UUID or its index. NULL: there is none. */
+static const struct device *
+find_gpu(const struct devices *found, const char *name, size_t len)
+{
+	char index[24];
+
+	for (size_t i = 0; i < found->count; i++) {
+		const char *uuid = found->at[i].uuid;
+
+		snprintf(index, sizeof(index), "%zu", i);
+		if ((strlen(uuid) == len && len > 0 && memcmp(uuid, name, len) == 0) ||
+		    (strlen(index) == len && memcmp(index, name, len) == 0))
+			return &found->at[i];
+	}
+	return NULL;
+}
+
+static int
+add_named(struct slots *s, const struct devices *found, const char *names, char unknown[128])
+{
+	bool named[DEVICES_MAX] = {false};
+
+	for (const char *at = names;; at++) {
+		size_t len = strcspn(at, ",");
+		const struct device *d = find_gpu(found, at, len);
+
+		if (d == NULL || named[d - found->at]) {
+			snprintf(unknown, 128, "\"%.*s\" %s", len < 64 ? (int)len : 64, at,
+			    d == NULL ? "is not there" : "is there only once");
+			return -EINVAL;
+		}
+		named[d - found->at] = true;
+		add_gpu(s, d);
+		at += len;
+		if (*at == '\0')
+			return 0;
+	}
+}
+
+int
+slots_init(struct slots *s, const struct devices *found, const char *wanted, char unknown[128])
+{
+	bool automatic = strcmp(wanted, "auto") == 0;
+
+	*s = (struct slots){.count = 0};
+	if (strcmp(wanted, "cpu") == 0 || (automatic && found->count == 0))
+		add_cpu(s);
+	else if (!automatic && found->count > 0)
+		return add_named(s, found, wanted, unknown);
+	else
+		for (size_t i = 0; i < found->count; i++)
+			add_gpu(s, &found->at[i]);
+	return 0;
+}
+
+static bool
+is_of(const struct slot *slot, enum slot_kind kind)
+{
+	return kind == SLOT_ANY || slot->kind == kind;
 }
 
 struct slot *
-slots_take(struct slots *s)
+slots_take(struct slots *s, enum slot_kind kind)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (!s->slots[i].taken) {
+		if (!s->slots[i].taken && is_of(&s->slots[i], kind)) {
 			s->slots[i].taken = true;
 			return &s->slots[i];
 		}
 	}
 	return NULL;
+}
+
+bool
+slots_have(const struct slots *s, enum slot_kind kind)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (is_of(&s->slots[i], kind))
+			return true;
+	}
+	return false;
 }
 
 void

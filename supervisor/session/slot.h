@@ -8,22 +8,36 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-enum { SLOTS_MAX = 16 };
+#include "supervisor/session/probe.h"
+
+enum { SLOTS_MAX = DEVICES_MAX };
+
+/* A session stays on its kind: another one rounds otherwise. Kept in its record. */
+enum slot_kind {
+	SLOT_ANY = 0, /* of a session of an older stepd: not known */
+	SLOT_CPU = 1,
+	SLOT_GPU = 2,
+};
 
 struct slot {
-	const char *device; /* a constant: "cpu" */
+	enum slot_kind kind;
+	char device[64]; /* "cpu", or the UUID of the GPU */
+	char name[64];	 /* what people call it */
 	bool taken;
 };
 
 struct slots {
 	struct slot slots[SLOTS_MAX];
-	size_t count;
+	size_t count; /* 0: GPUs were asked for, and none computes */
 };
 
-/* devices: STEPD_DEVICES. */
-void slots_init(struct slots *s, const char *devices);
-/* A free slot, now taken, or NULL. */
-struct slot *slots_take(struct slots *s);
+/* wanted: STEPD_DEVICES. A GPU has a slot if it is verified. 0, or -EINVAL where something is named
+   that is not there: unknown says what. Where no GPU was found at all, nobody can know. */
+int slots_init(struct slots *s, const struct devices *found, const char *wanted, char unknown[128]);
+/* A free slot of that kind, now taken, or NULL. */
+struct slot *slots_take(struct slots *s, enum slot_kind kind);
+/* Is there one of that kind, free or not? */
+bool slots_have(const struct slots *s, enum slot_kind kind);
 /* NULL is allowed. */
 void slot_release(struct slot *slot);
 bool slots_any_taken(const struct slots *s);

@@ -57,7 +57,8 @@
 	X(CHOICE, sandbox, "STEPD_SANDBOX", 0, 0, "auto|off", 0, \
 	    "confinement of stepd and its workers; auto takes all that the kernel offers") \
 	/* compute */ \
-	X(CHOICE, devices, "STEPD_DEVICES", 0, 0, "auto|cpu", 0, "devices to train on") \
+	X(STRING, devices, "STEPD_DEVICES", 1, 1024, "auto", 0, \
+	    "devices to train on, a session each: auto (GPUs where there are any), cpu, or GPUs by UUID or index, comma separated") \
 	X(UINT, threads, "STEPD_THREADS", 0, 1024, "0", 0, \
 	    "threads of a worker, as its session opens; 0: as many as may run, by the control group's quota too") \
 	X(SIZE, worker_memory, "STEPD_WORKER_MEMORY", 0, 1024 * 1024 * GIB, "0", 0, \

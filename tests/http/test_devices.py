@@ -2,8 +2,10 @@
 import json
 import os
 import shutil
+import signal
 import stat
 import tempfile
+import time
 
 from daemon import check, finish
 from trainer import FAULT_WORKER, Trainer
@@ -29,8 +31,8 @@ class Gpus(Trainer):
         self.cuda = os.path.join(folder, "worker-cuda")
         with open(self.cuda, "w") as f:
             f.write('#!/bin/sh\nif [ "$1" = --probe ]; then\n'
-                    'env >%s/state/probe.env; ls /proc/self/fd >%s/state/probe.fds; cat %s; %s\nexit\nfi\n'
-                    'env >%s/state/gpu.$CUDA_VISIBLE_DEVICES\nexec "%s" "$@"\n'
+                    'tr "\\0" "\\n" </proc/$$/environ >%s/state/probe.env; ls /proc/self/fd >%s/state/probe.fds; cat %s; %s\nexit\nfi\n'
+                    'tr "\\0" "\\n" </proc/$$/environ >%s/state/gpu.$CUDA_VISIBLE_DEVICES\nexec "%s" "$@"\n'
                     % (folder, folder, os.path.join(folder, "answer"), after, folder, FAULT_WORKER))
         os.chmod(self.cuda, stat.S_IRWXU)
         with open(os.path.join(folder, "answer"), "w") as f:
@@ -102,5 +104,93 @@ check(missing.process.wait(30) == 2 and "STEPD_WORKER_CUDA is no program" in mis
 missing.stop()
 shutil.rmtree(missing.folder)
 
-# REST
+def closed(*sessions):
+    for s in sessions:
+        check(t.close(s, "?force=true")[0] in (200, 204), "closes", s)
+
+
+# One session a GPU, and each worker sees its own.
+OFF = {"STEPD_SANDBOX": "off"}
+with Gpus(answer(device(0), device(1)), CUDA_VISIBLE_DEVICES="0,1,5", **OFF) as t:
+    a, b = t.opened(), t.opened()
+    check(t.open()[0] == 409, "the third")
+    for s, i in (a, 0), (b, 1):
+        env = t.left("gpu." + UUIDS[i]).splitlines()
+        check([e for e in env if e.startswith("CUDA_VISIBLE")] == ["CUDA_VISIBLE_DEVICES=" + UUIDS[i]], "one GPU", env)
+        check(not any("TOKEN" in e for e in env), "no token", env)
+        check(t.status(s)["device"] == "Card %d" % i, "its name", t.status(s))
+        t.render(s, "e")
+        check(t.train(s)[0] == 200, "it trains")
+    check([(x["device"], x["state"]) for x in t.document()["slots"]] == [(UUIDS[0], "taken"), (UUIDS[1], "taken")],
+          "slots", t.document()["slots"])
+    closed(a)
+    c = t.opened()
+    check(t.status(c)["device"] == "Card 0" and t.open()[0] == 409, "the slot of one that was closed")
+    closed(b, c)
+
+with Gpus(answer(device(0), device(1), device(2, "wrong")), STEPD_DEVICES="2,%s" % UUIDS[1], **OFF) as t:
+    a = t.opened()
+    check(t.status(a)["device"] == "Card 1" and t.open()[0] == 409, "by UUID; not one that failed", t.status(a))
+    closed(a)
+
+with Gpus(answer(device(0, uuid=UUIDS[3])), STEPD_DEVICES=UUIDS[3], **OFF) as t:
+    closed(t.opened())
+    check("CUDA_VISIBLE_DEVICES=" + UUIDS[3] in t.left("gpu." + UUIDS[3]), "a part of a GPU")
+
+# Asked for, and none computes.
+for name, say, wanted in (("auto, failed", answer(device(0, "wrong")), "auto"),
+                          ("named, failed", answer(device(0, "wrong")), "0"),
+                          ("named, none found", answer(), UUIDS[0]),
+                          ("named, no answer", "garbage", "0")):
+    with Gpus(say, STEPD_DEVICES=wanted, **OFF) as t:
+        status, body, _ = t.open()
+        check(status == 503 and body == {"detail": "accelerator unavailable"}, name, status, body)
+
+with Gpus(answer(device(0))) as t:
+    check("sandbox of workers admits no GPU" in t.logged(), "told")
+    a = t.opened()
+    check(t.status(a)["device"] == "cpu" and t.health() == (True, True), "a sandbox without a driver: the CPU")
+    closed(a)
+
+for wanted, word in (("1", '"1" is not there'), (UUIDS[2], '"%s" is not there' % UUIDS[2]), ("0,0", "only once"),
+                     ("0,", '"" is not there'), ("00", '"00" is not'), ("0,cpu", '"cpu" is not'), ("gpu", '"gpu" is not'),
+                     ("0," + UUIDS[0], "only once")):
+    t = Gpus(answer(device(0)), STEPD_DEVICES=wanted, wait=False, **OFF)
+    check(t.process.wait(30) == 1 and "STEPD_DEVICES: " in t.logged() and word in t.logged(), "refused: " + wanted,
+          t.logged())
+    t.stop()
+    shutil.rmtree(t.folder)
+
+# A session stays on its kind of device, and waits for it.
+KEEP = {"STEPD_PERSIST_DATA": "true", **OFF}
+
+
+def again(t, say, **settings):
+    t.end(signal.SIGKILL)
+    return Gpus(say, folder=t.folder, **KEEP, **settings)
+
+
+def until(t, s, state):
+    end = time.monotonic() + 60
+    while (st := t.status(s))["state"] != state and time.monotonic() < end:
+        time.sleep(0.02)
+    check(st["state"] == state and st["step"] == 1, "it comes to " + state, st)
+    return st
+
+
+t = Gpus(answer(device(0)), **KEEP)
+s = t.opened()
+t.render(s, "e")
+check(t.train(s)[0] == 200, "a step on a GPU")
+t = again(t, answer())
+check("was on a GPU" in until(t, s, "needs_restore")["reason"], "no GPU: not on the CPU", t.status(s))
+other = t.opened()
+check(t.status(other)["device"] == "cpu", "the CPU is free for others")
+t.render(other, "e")
+check(t.train(other)[0] == 200, "a step on the CPU")
+t = again(t, answer(device(0, uuid=UUIDS[2], name="New")))
+check(until(t, s, "ready")["device"] == "New", "another GPU: it is back", t.status(s))
+check("was on the CPU" in until(t, other, "needs_restore")["reason"], "the other waits", t.status(other))
+check(t.train(s)[2].get("stepd-step") == "2", "and goes on")
+t.__exit__(None)
 finish()

@@ -252,6 +252,7 @@ sample(void)
 	r.verified_kind = 2;
 	strcpy(r.verified_sha256, "b");
 	r.threads = 7;
+	r.kind = 2;
 	for (int i = 0; i < 11; i++)
 		session_record_add_loss(&r, 1.0 / (i + 1));
 	return r;
@@ -276,7 +277,7 @@ TEST(a_session_packs_and_unpacks)
 	CHECK(back.saved[1].step == 8 && back.saved[1].size == 2000);
 	CHECK(back.verified_step == 8 && back.verified_kind == 2);
 	CHECK_STR(back.verified_sha256, "b");
-	CHECK(back.threads == 7);
+	CHECK(back.threads == 7 && back.kind == 2);
 	CHECK(back.seed == r.seed && back.lora_rank == r.lora_rank && back.step == 11);
 	CHECK(back.maximum_datum_tokens == r.maximum_datum_tokens);
 	CHECK(back.epsilon == 1e-8 && back.losses[7] == r.losses[7] && back.changed_at == -1);
@@ -295,7 +296,7 @@ TEST(a_session_of_version_1_is_read)
 {
 	static uint8_t packed[SESSION_RECORD_MAX];
 	struct session_record r = sample(), back;
-	const size_t since = 2 * 16 + (4 + 65) + (4 + 2) + 8 + 1 + (4 + 2) + 4; /* bytes */
+	const size_t since = 2 * 16 + (4 + 65) + (4 + 2) + 8 + 1 + (4 + 2) + 4 + 1; /* bytes */
 	long len = session_record_put(&r, packed);
 
 	packed[0] = 1;
@@ -318,11 +319,27 @@ TEST(a_session_of_version_2_is_read)
 
 	packed[0] = 2;
 	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
-	CHECK(session_record_get(&back, packed, (size_t)len - 4) == 0);
+	CHECK(session_record_get(&back, packed, (size_t)len - 5) == 0);
 	CHECK(back.threads == 0 && back.verified_step == 8 && back.saved[1].size == 2000);
+}
+
+/* One of version 3 knows no kind of device: it may go on where there is one. */
+TEST(a_session_of_version_3_is_read)
+{
+	static uint8_t packed[SESSION_RECORD_MAX];
+	struct session_record r = sample(), back;
+	long len = session_record_put(&r, packed);
+
+	packed[0] = 3;
+	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
+	CHECK(session_record_get(&back, packed, (size_t)len - 1) == 0);
+	CHECK(back.threads == 7 && back.kind == 0);
+	packed[0] = SESSION_RECORD_VERSION;
+	packed[len - 1] = 3;
+	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
 }
 
 TEST_MAIN(TEST_CASE(records_survive), TEST_CASE(a_newer_store_is_left_alone),
     TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_cut_store_ends_nothing),
     TEST_CASE(a_session_packs_and_unpacks), TEST_CASE(a_session_of_version_1_is_read),
-    TEST_CASE(a_session_of_version_2_is_read))
+    TEST_CASE(a_session_of_version_2_is_read), TEST_CASE(a_session_of_version_3_is_read))
