@@ -144,6 +144,7 @@ struct session_restore {
 	double loss, gradient_norm;
 	bool failed;	    /* not to be tried again */
 	bool newer;	    /* for its journal is a newer stepd's */
+	bool given_up;	    /* by an earlier stepd */
 	bool fetched;	    /* from an upload; a RESTORE that is under way asked for it */
 	uint64_t resend_to; /* steps up to this one are lost, and have to be sent again; 0: none */
 	bool read;	    /* its datums were read from the disk */

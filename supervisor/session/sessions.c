@@ -120,6 +120,7 @@ load_one(void *ctx, const void *key, size_t key_len, const void *data, size_t le
 		return 0;
 	}
 	s->opened = true;
+	s->restore.given_up = s->record.fate == FATE_NEEDS_RESTORE;
 	s->state = s->record.fate == FATE_CLOSED ? SESSION_CLOSED : SESSION_NEEDS_RESTORE;
 	list_add(s);
 	return 0;
@@ -210,8 +211,7 @@ revive_all(struct sessions *all)
 			session_revive(s);
 	}
 	for (struct session *s = all->first; s != NULL; s = s->next) {
-		if (s->state == SESSION_NEEDS_RESTORE && s->record.fate == FATE_NEEDS_RESTORE &&
-		    slots_any_free(&all->slots)) {
+		if (s->restore.given_up && slots_any_free(&all->slots)) {
 			s->record.fate = FATE_OPEN;
 			session_revive(s);
 		}
