@@ -14,6 +14,7 @@
 #include "supervisor/api/operations.h"
 #include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
+#include "supervisor/signals.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/credentials.h"
@@ -95,18 +96,16 @@ on_stop_timer(evutil_socket_t fd, short what, void *arg)
 }
 
 static void
-on_signal(evutil_socket_t number, short what, void *arg)
+stop(struct stepd *s, int number)
 {
 	struct timeval poll = {.tv_usec = STOP_POLL_MILLISECONDS * 1000};
-	struct stepd *s = arg;
 
-	(void)what;
 	if (s->stopping) {
-		log_warning("%s again: stopping at once", strsignal((int)number));
+		log_warning("%s again: stopping at once", strsignal(number));
 		event_base_loopexit(s->base, NULL);
 		return;
 	}
-	log_info("%s: stopping", strsignal((int)number));
+	log_info("%s: stopping", strsignal(number));
 	s->stopping = true;
 	s->stop_deadline = monotonic_seconds() + (double)s->config->stop_timeout;
 	event_assign(&stop_timer, s->base, -1, EV_PERSIST, on_stop_timer, s);
@@ -121,12 +120,8 @@ on_signal(evutil_socket_t number, short what, void *arg)
 
 /* Not a stop: whoever rotates a token or a certificate says so by SIGHUP. */
 static void
-on_hangup(evutil_socket_t number, short what, void *arg)
+reload(struct stepd *s)
 {
-	struct stepd *s = arg;
-
-	(void)number;
-	(void)what;
 	if (s->stopping || s->http == NULL)
 		return;
 	notify_reloading(s);
@@ -134,25 +129,23 @@ on_hangup(evutil_socket_t number, short what, void *arg)
 	notify_reloaded(s);
 }
 
+static void
+on_signal(void *arg, int number)
+{
+	if (number == SIGHUP)
+		reload(arg);
+	else
+		stop(arg, number);
+}
+
 /* Starts every part and runs the loop until it is told to stop. */
 static int
 run_parts(struct stepd *s)
 {
-	static const int numbers[] = {SIGTERM, SIGINT};
-	struct event signals[sizeof(numbers) / sizeof(numbers[0])], hangup;
+	struct signals *signals;
 	size_t started = 0;
-	sigset_t late;
-	int rc = 0;
+	int rc = signals_open(&signals, s->base, on_signal, s);
 
-	sigfillset(&late);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
-		evsignal_assign(&signals[i], s->base, numbers[i], on_signal, s);
-		if (event_add(&signals[i], NULL) != 0)
-			rc = -ENOMEM;
-	}
-	evsignal_assign(&hangup, s->base, SIGHUP, on_hangup, s);
-	if (event_add(&hangup, NULL) != 0)
-		rc = -ENOMEM;
 	if (rc != 0)
 		log_error("signals: %s", strerror(-rc));
 	while (rc == 0 && started < PART_COUNT) {
@@ -167,11 +160,7 @@ run_parts(struct stepd *s)
 		event_del(&stop_timer);
 	while (started-- > 0)
 		parts[started].free(s);
-	/* One that comes this late does not make an ordinary end another one. */
-	pthread_sigmask(SIG_BLOCK, &late, NULL);
-	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-		event_del(&signals[i]);
-	event_del(&hangup);
+	signals_close(signals);
 	return rc;
 }
 

@@ -17,6 +17,14 @@ add_step(struct session *s, struct http_request *http)
 	http_add_header(http, "Stepd-Step", step);
 }
 
+/* When a 503 is worth sending again. A session that needs somebody does not come back by waiting. */
+static void
+add_retry(struct session *s, struct http_request *http, unsigned status)
+{
+	if (status == 503 && (s->stopping || s->state != SESSION_NEEDS_RESTORE))
+		http_add_header(http, "Retry-After", s->stopping ? "30" : "2");
+}
+
 /* The request under way, which ends here. */
 static struct http_request *
 end_current(struct session *s)
@@ -43,7 +51,10 @@ session_reply_json(struct session *s, unsigned status, const char *json, size_t 
 void
 session_reply_detail(struct session *s, unsigned status, const char *sentence)
 {
-	http_reply_detail(end_current(s), status, sentence);
+	struct http_request *http = end_current(s);
+
+	add_retry(s, http, status);
+	http_reply_detail(http, status, sentence);
 }
 
 void
@@ -85,8 +96,7 @@ session_refuse(
     struct session *s, struct session_request *request, unsigned status, const char *sentence)
 {
 	add_step(s, request->http);
-	if (s->stopping)
-		http_add_header(request->http, "Retry-After", "30");
+	add_retry(s, request->http, status);
 	http_reply_detail(request->http, status, sentence);
 	session_request_free(request);
 }
