@@ -112,6 +112,7 @@ take_sockets(struct stepd *s)
 		}
 	}
 	s->listen_count = (size_t)count;
+	s->handed_over = count > 0;
 	if (count > 0)
 		log_info("listening sockets were handed over: STEPD_LISTEN does not count");
 	return 0;
@@ -170,6 +171,8 @@ serve_start(struct stepd *s)
 	    .body_seconds = (unsigned)c->body_timeout,
 	    .idle_seconds = (unsigned)c->idle_timeout,
 	    .body_memory = c->body_memory,
+	    /* sockets that are not ours keep who comes in line for the next stepd */
+	    .listens_on = !s->handed_over,
 	};
 	int rc = credentials_open(s);
 

@@ -16,6 +16,7 @@ struct stepd {
 	struct event_base *base;
 	const struct config *config;
 	int state_fd;			  /* the state folder, held by this process alone */
+	bool handed_over;		  /* the listening sockets are those of systemd */
 	int listen_fds[STEPD_LISTEN_FDS]; /* the HTTP server's to be */
 	size_t listen_count;
 	struct http_server *http;

@@ -19,6 +19,7 @@ struct client {
 	char *url, *ca;
 	struct curl_slist *headers; /* of JSON calls */
 	char error[CURL_ERROR_SIZE];
+	CURLcode options; /* the first that was not taken */
 };
 
 struct client *
@@ -35,9 +36,8 @@ client_new(const char *url, const char *token, const char *ca)
 	snprintf(line, sizeof(line), "Authorization: Bearer %s", token);
 	c->headers = curl_slist_append(NULL, line);
 	sodium_memzero(line, sizeof(line));
-	if (c->headers != NULL)
-		curl_slist_append(c->headers, "Content-Type: application/json");
-	if (c->curl == NULL || c->url == NULL || c->headers == NULL) {
+	if (c->curl == NULL || c->url == NULL || c->headers == NULL ||
+	    curl_slist_append(c->headers, "Content-Type: application/json") == NULL) {
 		client_free(c);
 		return NULL;
 	}
@@ -130,19 +130,31 @@ take_text(char *data, size_t size, size_t count, void *arg)
 	return size * count;
 }
 
+/* An option of the next transfer, which is not begun unless all of them are taken. */
+#define SET(c, option, value)                                                                      \
+	((c)->options = (c)->options != CURLE_OK ? (c)->options                                    \
+						 : curl_easy_setopt((c)->curl, option, value))
+
 static void
 prepare(struct client *c, const char *url)
 {
 	curl_easy_reset(c->curl);
 	c->error[0] = '\0';
-	curl_easy_setopt(c->curl, CURLOPT_URL, url);
-	curl_easy_setopt(c->curl, CURLOPT_PROTOCOLS_STR, "http,https");
-	curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->error);
-	curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
-	curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT, 30L);
-	curl_easy_setopt(c->curl, CURLOPT_TCP_KEEPALIVE, 1L);
+	c->options = CURLE_OK;
+	SET(c, CURLOPT_URL, url);
+	SET(c, CURLOPT_PROTOCOLS_STR, "http,https");
+	SET(c, CURLOPT_ERRORBUFFER, c->error);
+	SET(c, CURLOPT_NOSIGNAL, 1L);
+	SET(c, CURLOPT_CONNECTTIMEOUT, 30L);
+	SET(c, CURLOPT_TCP_KEEPALIVE, 1L);
 	if (c->ca != NULL)
-		curl_easy_setopt(c->curl, CURLOPT_CAINFO, c->ca);
+		SET(c, CURLOPT_CAINFO, c->ca);
+}
+
+static CURLcode
+perform(struct client *c)
+{
+	return c->options != CURLE_OK ? c->options : curl_easy_perform(c->curl);
 }
 
 /* curl's word on a failure, without the URL that some of its messages hold. */
@@ -164,15 +176,15 @@ client_call(
 	*r = (struct reply){0};
 	snprintf(url, sizeof(url), "%s%s", c->url, path);
 	prepare(c, url);
-	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
-	curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+	SET(c, CURLOPT_HTTPHEADER, c->headers);
+	SET(c, CURLOPT_CUSTOMREQUEST, method);
 	if (body != NULL) {
-		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-		curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, body);
+		SET(c, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+		SET(c, CURLOPT_POSTFIELDS, body);
 	}
-	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_text);
-	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &answer);
-	code = curl_easy_perform(c->curl);
+	SET(c, CURLOPT_WRITEFUNCTION, take_text);
+	SET(c, CURLOPT_WRITEDATA, &answer);
+	code = perform(c);
 	if (code != CURLE_OK) {
 		free(answer.data);
 		return unreachable(c->url, code);
@@ -292,11 +304,11 @@ client_put_file(struct client *c, const char *url, const char *path)
 	snprintf(doing, sizeof(doing), "sending %s", path);
 	headers = curl_slist_append(NULL, "Content-Type: application/octet-stream");
 	prepare(c, url);
-	curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
-	curl_easy_setopt(c->curl, CURLOPT_READDATA, f);
-	curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)st.st_size);
-	curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, headers);
-	code = curl_easy_perform(c->curl);
+	SET(c, CURLOPT_UPLOAD, 1L);
+	SET(c, CURLOPT_READDATA, f);
+	SET(c, CURLOPT_INFILESIZE_LARGE, (curl_off_t)st.st_size);
+	SET(c, CURLOPT_HTTPHEADER, headers);
+	code = perform(c);
 	curl_slist_free_all(headers);
 	fclose(f);
 	return transfer_outcome(c, doing, code);
@@ -356,9 +368,9 @@ client_get_file(struct client *c, const char *url, const char *path, char sha256
 	crypto_hash_sha256_init(&d.hash);
 	snprintf(doing, sizeof(doing), "fetching %s", path);
 	prepare(c, url);
-	curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_file);
-	curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &d);
-	code = curl_easy_perform(c->curl);
+	SET(c, CURLOPT_WRITEFUNCTION, take_file);
+	SET(c, CURLOPT_WRITEDATA, &d);
+	code = perform(c);
 	rc = transfer_outcome(c, doing, code);
 	if (rc != 0) {
 		fclose(d.file);

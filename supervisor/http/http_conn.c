@@ -177,6 +177,7 @@ http_conn_new(struct http_server *s, int fd, const struct sockaddr *peer)
 		return -ENOMEM;
 	}
 	c->server = s;
+	c->late = s->stopping;
 	c->source = -1;
 	address_text(peer, c->peer, sizeof(c->peer));
 	address_host(peer, &c->origin);

@@ -96,6 +96,7 @@ struct http_conn {
 	bool close;		      /* after this answer */
 	bool broken;		      /* no memory for all of an answer: it ends without one */
 	bool trusted;		      /* http_trust */
+	bool late;		      /* came while the server stops */
 	struct http_request *request; /* in BODY and HANDLE */
 	struct http_scan scan;
 	struct http_chunk chunk;

@@ -165,8 +165,11 @@ http_server_stop(struct http_server *s)
 {
 	struct http_conn *c, *next;
 
+	if (s->stopping)
+		return;
 	s->stopping = true;
-	close_listeners(s); /* so that clients are refused, and do not wait in line */
+	if (!s->options.listens_on)
+		close_listeners(s); /* so that clients are refused, and do not wait in line */
 	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->state == HTTP_LINGER || c->state == HTTP_LATE ||
@@ -182,8 +185,8 @@ http_server_busy(const struct http_server *s)
 	unsigned n = 0;
 
 	TAILQ_FOREACH(c, &s->conns, link)
-	n += (c->state == HTTP_BODY && c->trusted) || c->state == HTTP_HANDLE ||
-	     c->state == HTTP_REPLY;
+	n += !c->late && ((c->state == HTTP_BODY && c->trusted) || c->state == HTTP_HANDLE ||
+			     c->state == HTTP_REPLY);
 	return n;
 }
 

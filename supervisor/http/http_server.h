@@ -50,6 +50,7 @@ struct http_options {
 	unsigned connections;
 	unsigned header_seconds, body_seconds, idle_seconds;
 	uint64_t body_memory; /* bound of all bodies in memory together */
+	bool listens_on;      /* while it stops too: who comes is told, not refused */
 };
 
 enum { HTTP_LISTENERS = 16 };
@@ -63,9 +64,11 @@ int http_server_listen(struct http_server *s, int fd);
 /* New connections from now on get this one (plain stays plain, TLS stays TLS); old ones go on with
    theirs, which OpenSSL keeps for them. */
 void http_server_set_tls(struct http_server *s, struct ssl_ctx_st *tls);
-/* Takes no new connections; idle ones are closed, others after the answer they are at. */
+/* Idle connections are closed, others after the answer they are at. New ones are refused, or with
+   listens_on answered. May be called again. */
 void http_server_stop(struct http_server *s);
-/* Connections that still owe an answer; bodies of strangers are not waited for. */
+/* Connections that still owe an answer; bodies of strangers are not waited for, nor those who came
+   while it stops. */
 unsigned http_server_busy(const struct http_server *s);
 /* Closes everything; requests not yet replied to are gone. NULL is allowed. */
 void http_server_free(struct http_server *s);

@@ -17,7 +17,8 @@ add_step(struct session *s, struct http_request *http)
 	http_add_header(http, "Stepd-Step", step);
 }
 
-/* When a 503 is worth sending again. A session that needs somebody does not come back by waiting. */
+/* When a 503 is worth sending again. A session that needs somebody does not come back by waiting.
+ */
 static void
 add_retry(struct session *s, struct http_request *http, unsigned status)
 {

@@ -309,7 +309,7 @@ behind_sentence(const struct session *s)
 	return sentence;
 }
 
-/* Renders are served and closing; the journal goes on by itself as soon as it can. */
+/* Renders are served, verifying and closing; the journal goes on by itself as soon as it can. */
 static void
 serve_behind(struct session *s)
 {
@@ -318,7 +318,8 @@ serve_behind(struct session *s)
 	while ((request = session_take(s)) != NULL) {
 		if (session_answer_again(s, request))
 			continue;
-		if (request->kind == REQUEST_RENDER || request->kind == REQUEST_CLOSE) {
+		if (request->kind == REQUEST_RENDER || request->kind == REQUEST_CLOSE ||
+		    request->kind == REQUEST_VERIFY) {
 			s->current = request;
 			session_begin(s);
 			return;
@@ -340,7 +341,8 @@ await(struct session *s)
 	s->restore.behind = true;
 	s->restore.tries = 0;
 	if (s->current != NULL &&
-	    (s->current->kind == REQUEST_RENDER || s->current->kind == REQUEST_RESTORE)) {
+	    (s->current->kind == REQUEST_RENDER || s->current->kind == REQUEST_VERIFY ||
+		s->current->kind == REQUEST_RESTORE)) {
 		session_begin(s);
 		return;
 	}

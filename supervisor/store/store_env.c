@@ -12,7 +12,9 @@
 #include "supervisor/store/store_guard.h"
 
 /* Address space, not disk: the file grows with what is in it. */
-enum { STORE_MAP = 1 << 30, RESERVE_MORE = 1 << 20 };
+static const off_t store_map = (off_t)16 << 30;
+
+enum { RESERVE_MORE = 1 << 20 };
 
 static const char version_key[] = "version";
 
@@ -95,7 +97,7 @@ restore_length(MDB_env *env, const char *path, const struct stat *st)
 		rc = mdb_env_stat(env, &stat);
 	if (rc != 0)
 		return rc;
-	if (info.me_last_pgno >= STORE_MAP / stat.ms_psize)
+	if (info.me_last_pgno >= (size_t)store_map / stat.ms_psize)
 		return MDB_INVALID;
 	if ((size_t)st->st_size / stat.ms_psize > info.me_last_pgno)
 		return 0;
@@ -221,7 +223,7 @@ store_env_open(struct store_env *s, const char *folder)
 	if (rc == 0)
 		rc = mdb_env_set_maxdbs(s->env, STORE_TABLES);
 	if (rc == 0)
-		rc = mdb_env_set_mapsize(s->env, STORE_MAP);
+		rc = mdb_env_set_mapsize(s->env, (size_t)store_map);
 	if (rc == 0)
 		rc = mdb_env_open(s->env, folder, MDB_NOTLS, 0600);
 	return rc != 0 ? store_error(rc) : open_tables(s, version < STORE_VERSION);
@@ -254,10 +256,10 @@ store_env_reserve(struct store_env *s, size_t bytes)
 	wanted = used + (off_t)bytes;
 	if (wanted <= s->reserved)
 		return 0;
-	if (wanted > STORE_MAP)
+	if (wanted > store_map)
 		return -ENOSPC;
 	/* More, so that it is not asked for every time; else what has to be. */
-	end = wanted + RESERVE_MORE > STORE_MAP ? STORE_MAP : wanted + RESERVE_MORE;
+	end = wanted + RESERVE_MORE > store_map ? store_map : wanted + RESERVE_MORE;
 	if (fallocate(fd, FALLOC_FL_KEEP_SIZE, used, end - used) != 0) {
 		end = wanted;
 		if (fallocate(fd, FALLOC_FL_KEEP_SIZE, used, end - used) != 0 &&

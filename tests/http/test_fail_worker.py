@@ -34,7 +34,7 @@ page = Page(os.path.join(own, "state", "page"))  # where stepd and its workers m
 with open(worker, "w") as f:
     f.write('#!/bin/sh\nLD_PRELOAD="%s" FAIL_NTH="%s" exec "%s" "$@"\n' % (LIBRARY, page.path, WORKER))
 os.chmod(worker, stat.S_IRWXU)
-settings = {"STEPD_MODEL_DIR": models, "STEPD_THREADS": "1", "STEPD_LOG_LEVEL": "info",
+settings = {"STEPD_MODEL_DIR": models, "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_LOG_LEVEL": "info",
             "STEPD_SNAPSHOT_STEPS": "5"}
 
 

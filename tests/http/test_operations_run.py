@@ -19,7 +19,7 @@ models = os.path.join(folder, "models")
 subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
                check=True)
 settings = {"STEPD_MODEL_DIR": models, "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-            "STEPD_THREADS": "1", "STEPD_PERSIST_DATA": "true", "STEPD_LOG_LEVEL": "info"}
+            "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_PERSIST_DATA": "true", "STEPD_LOG_LEVEL": "info"}
 
 
 class Run:

@@ -25,7 +25,7 @@ cert, key = certificate(folder, "good")
 store = Store(cert, key)
 SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
             "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-            "STEPD_THREADS": "1", "STEPD_SNAPSHOT_STEPS": "8", "STEPD_LOG_LEVEL": "info"}
+            "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_SNAPSHOT_STEPS": "8", "STEPD_LOG_LEVEL": "info"}
 TEXT = "q of the very secret kind"
 NAMES = ["e%d" % i for i in range(5)]
 

@@ -21,7 +21,7 @@ cert, key = certificate(folder, "good")
 store = Store(cert, key)
 SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
             "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-            "STEPD_THREADS": "1", "STEPD_SNAPSHOT_STEPS": "1", "STEPD_PERSIST_DATA": "true"}
+            "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_SNAPSHOT_STEPS": "1", "STEPD_PERSIST_DATA": "true"}
 
 
 class Run:

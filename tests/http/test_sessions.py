@@ -208,9 +208,17 @@ def drains():
     s = t.opened()
     step = background(t.train, s)
     time.sleep(0.5)
-    status = t.stop()
+    t.process.send_signal(signal.SIGTERM)
+    time.sleep(0.2)
+    status, body, headers = t.train(s)
+    check((status, body) == (503, {"detail": "the trainer is stopping"}), "no new work", status, body)
+    check(headers.get("retry-after") == "30", "but later", headers)
+    check(t.status(s)["state"] == "training", "how it is can be seen")
+    status = t.process.wait(30)
     check(status == 0, "stops", status, t.logged())
-    check(step()[0] == 200, "after the step under way")
+    answer = step()
+    check(answer[0] == 200, "after the step under way", answer)
+    t.stop()
 
 
 def old_ones_are_forgotten():
