@@ -74,10 +74,11 @@ inflate_some(struct gzip_reader *g, unsigned char *out, size_t len, struct refus
 	g->state.next_out = out;
 	g->state.avail_out = (uint32_t)len;
 	result = isal_inflate(&g->state);
-	made = len - g->state.avail_out;
-	g->at += in - g->state.avail_in;
 	if (result < 0)
 		return refuse(r, 422, "the archive's gzip data is damaged");
+	made = len - g->state.avail_out;
+	/* Not counted from where it began: it gives back bytes that an earlier call had taken. */
+	g->at = g->state.next_in;
 	if (g->state.block_state == ISAL_BLOCK_FINISH)
 		g->between = true;
 	else if (made == 0 && g->state.avail_in == 0 && g->at == g->end)

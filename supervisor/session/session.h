@@ -44,6 +44,7 @@ struct stepd;
 	X(FETCHING, "ready", "the artifact to be verified")                                        \
 	X(VERIFYING, "ready", "the worker to judge an artifact")                                   \
 	X(SAVING, "saving", "the worker to write an artifact")                                     \
+	X(SECURING, "saving", "the newest state to be on the disk, before the upload")             \
 	X(UPLOADING, "saving", "the artifact to be uploaded")                                      \
 	X(KEEPING, "ready", "the journal to hold what was done")                                   \
 	X(SNAPSHOTTING, "ready", "the worker to write a recovery snapshot")                        \
@@ -174,6 +175,7 @@ struct session {
 	uint64_t spool_step;   /* SAVING, UPLOADING: the step that the artifact holds */
 	uint64_t spool_size;   /* DOWNLOADING and on: bytes of the artifact */
 	char spool_sha256[65]; /* as the worker says */
+	bool spool_secured;    /* SECURING: it was tried to make it the anchor */
 	double snapshot_begun; /* SNAPSHOTTING: monotonic seconds */
 	struct datum_log datums;
 	struct datum_file datum_file;

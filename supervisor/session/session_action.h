@@ -104,8 +104,8 @@ session_action recalling_moved, recalling_not_moved, recalling_stop;
 /* session_snapshot.c */
 session_action snapshotting_answer, snapshotting_refused, snapshotting_died;
 /* session_save.c */
-session_action saving_answer, saving_refused, saving_died, uploading_moved, uploading_not_moved,
-    uploading_died;
+session_action saving_answer, securing_anchored, saving_refused, saving_died, uploading_moved,
+    uploading_not_moved, uploading_died;
 /* session_verify.c */
 session_action fetching_moved, fetching_not_moved, fetching_died, fetching_stop, verifying_answer;
 /* session_end.c */

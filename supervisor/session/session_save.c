@@ -69,33 +69,62 @@ on_uploaded(void *ctx, struct transfer_result *result)
 	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
 }
 
-void
-saving_answer(struct session *s, struct session_input *in)
+/* The spool file goes on its way. */
+static void
+upload(struct session *s)
 {
-	struct message_saved saved;
 	int fd = s->spool;
 
-	if (in->answer->type != MSG_SAVED || message_get_saved(&in->answer->body, &saved) != 0 ||
-	    saved.step != s->record.step || strlen(saved.sha256) != 64 || saved.size_bytes == 0 ||
-	    spool_size(fd) != (int64_t)saved.size_bytes) {
-		in->error = -EBADMSG;
-		return;
-	}
 	s->spool = -1;
-	if (s->current->artifact == ARTIFACT_STATE && saved.step > s->anchor.step) {
-		int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-
-		if (copy >= 0)
-			anchor_begin(s, copy, saved.step, ARTIFACT_STATE, saved.sha256, 0);
-	}
-	s->spool_step = saved.step;
-	memcpy(s->spool_sha256, saved.sha256, sizeof(s->spool_sha256));
 	s->transfer = transfer_begin(
 	    s->stepd->transfer, TRANSFER_PUT, s->current->url, fd, 0, on_uploaded, s);
 	if (s->transfer == NULL)
 		end_save(s, 502, upload_failed);
 	else
 		s->state = SESSION_UPLOADING;
+}
+
+/* Before an upload the newest state is safe in the spool: a state that is saved becomes the anchor
+   itself, and what is on its way to be one is waited for. */
+static void
+upload_secured(struct session *s)
+{
+	if (s->current->artifact == ARTIFACT_STATE && s->spool_step > s->anchor.step &&
+	    s->anchor.coming == NULL && !s->spool_secured) {
+		int copy = fcntl(s->spool, F_DUPFD_CLOEXEC, 0);
+
+		s->spool_secured = true;
+		if (copy >= 0)
+			anchor_begin(s, copy, s->spool_step, ARTIFACT_STATE, s->spool_sha256, 0);
+	}
+	if (s->anchor.coming != NULL)
+		s->state = SESSION_SECURING;
+	else
+		upload(s);
+}
+
+void
+saving_answer(struct session *s, struct session_input *in)
+{
+	struct message_saved saved;
+
+	if (in->answer->type != MSG_SAVED || message_get_saved(&in->answer->body, &saved) != 0 ||
+	    saved.step != s->record.step || strlen(saved.sha256) != 64 || saved.size_bytes == 0 ||
+	    spool_size(s->spool) != (int64_t)saved.size_bytes) {
+		in->error = -EBADMSG;
+		return;
+	}
+	s->spool_step = saved.step;
+	s->spool_secured = false;
+	memcpy(s->spool_sha256, saved.sha256, sizeof(s->spool_sha256));
+	upload_secured(s);
+}
+
+void
+securing_anchored(struct session *s, struct session_input *in)
+{
+	(void)in;
+	upload_secured(s);
 }
 
 void
