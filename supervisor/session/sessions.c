@@ -14,6 +14,7 @@
 #include "supervisor/session/anchor_find.h"
 #include "supervisor/session/kept_clock.h"
 #include "supervisor/session/session_action.h"
+#include "supervisor/session/sessions_load.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/offload.h"
 #include "supervisor/stepd.h"
@@ -55,8 +56,8 @@ sessions_slots_changed(struct stepd *s)
 	s->health.active_session = slots_any_taken(&s->sessions->slots);
 }
 
-static void
-list_add(struct session *s)
+void
+sessions_add(struct session *s)
 {
 	s->next = s->stepd->sessions->first;
 	s->stepd->sessions->first = s;
@@ -100,65 +101,6 @@ drop_datums(struct stepd *s)
 	}
 }
 
-/* A session of an earlier run: its worker is gone with that run. */
-static int
-load_one(void *ctx, const void *key, size_t key_len, const void *data, size_t len)
-{
-	struct stepd *stepd = ctx;
-	struct session *s = session_new(stepd);
-	int error;
-
-	if (s == NULL)
-		return -ENOMEM;
-	error = session_record_get(&s->record, data, len);
-	if (error == 0 && (strlen(s->record.id) != key_len || memcmp(s->record.id, key, key_len)))
-		error = -EBADMSG;
-	if (error != 0) {
-		log_error("a session in the store cannot be read (%s); it is left there",
-		    strerror(-error));
-		session_free(s);
-		return 0;
-	}
-	s->opened = true;
-	s->restore.given_up = s->record.fate == FATE_NEEDS_RESTORE;
-	s->state = s->record.fate == FATE_CLOSED ? SESSION_CLOSED : SESSION_NEEDS_RESTORE;
-	list_add(s);
-	return 0;
-}
-
-static int
-by_age(const void *a, const void *b)
-{
-	const struct session *const *x = a, *const *y = b;
-
-	return ((*x)->record.opened_at > (*y)->record.opened_at) -
-	       ((*x)->record.opened_at < (*y)->record.opened_at);
-}
-
-/* The store keeps them by id; the list goes by age. */
-static int
-sort_by_age(struct sessions *all)
-{
-	struct session **order;
-	size_t count = 0, i = 0;
-
-	for (struct session *s = all->first; s != NULL; s = s->next)
-		count++;
-	order = calloc(count + 1, sizeof(struct session *));
-	if (order == NULL)
-		return -ENOMEM;
-	for (struct session *s = all->first; s != NULL; s = s->next)
-		order[i++] = s;
-	qsort(order, count, sizeof(*order), by_age);
-	all->first = NULL;
-	for (i = 0; i < count; i++) {
-		order[i]->next = all->first;
-		all->first = order[i];
-	}
-	free(order);
-	return 0;
-}
-
 /* STEPD_WORKER, else stepd-worker beside stepd. */
 static char *
 worker_path(const struct config *c)
@@ -199,23 +141,6 @@ start_sweeping(struct stepd *s)
 	s->sessions->sweep = event_new(s->base, -1, EV_PERSIST, on_sweep, s);
 	return s->sessions->sweep == NULL || event_add(s->sessions->sweep, &interval) != 0 ? -ENOMEM
 											   : 0;
-}
-
-/* The newest first, where there are more than devices. Then those that were given up: what they
-   lacked (a disk, a model, a newer stepd) may be there now. They take no device from others. */
-static void
-revive_all(struct sessions *all)
-{
-	for (struct session *s = all->first; s != NULL; s = s->next) {
-		if (s->record.fate == FATE_OPEN)
-			session_revive(s);
-	}
-	for (struct session *s = all->first; s != NULL; s = s->next) {
-		if (s->restore.given_up && slots_any_free(&all->slots)) {
-			s->record.fate = FATE_OPEN;
-			session_revive(s);
-		}
-	}
 }
 
 /* A GPU that "auto" finds is used where its driver can be reached: the worker's sandbox does not
@@ -270,9 +195,7 @@ sessions_start(struct stepd *s)
 		log_error("%s", reason);
 		return error;
 	}
-	error = store_each(s->store, STORE_SESSIONS, load_one, s);
-	if (error == 0)
-		error = sort_by_age(all);
+	error = sessions_load(s);
 	if (error == 0)
 		error = anchor_find_all(s);
 	if (error == 0)
@@ -282,7 +205,7 @@ sessions_start(struct stepd *s)
 	if (error == 0)
 		error = start_sweeping(s);
 	if (error == 0)
-		revive_all(all);
+		sessions_revive_all(s);
 	return error;
 }
 
@@ -368,7 +291,7 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	s->record.kind = slot->kind;
 	prune(stepd);
 	drop_datums(stepd);
-	list_add(s);
+	sessions_add(s);
 	sessions_slots_changed(stepd);
 	return s;
 }

@@ -49,6 +49,8 @@ bool sessions_is_unknown(struct stepd *s, const char *id);
 /* session_key.c: removes journals of sessions that are over, and answers that were kept long
  * enough. */
 void sessions_sweep(struct stepd *s);
+/* Puts a session at the head of the list, which owns it from then on. */
+void sessions_add(struct session *s);
 /* Takes a session out of the list and frees it. */
 void sessions_remove(struct session *s);
 
