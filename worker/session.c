@@ -103,7 +103,8 @@ run_text_thread(void *arg)
 	return NULL;
 }
 
-/* "auto": what this machine multiplies faster, measured at the model's largest layer. */
+/* "auto": bfloat16 on a GPU, for every one that this runs on has units for it; of a processor, what
+   it multiplies faster, measured at the model's largest layer. */
 static enum op_dtype
 choose_compute(const struct session *s)
 {
@@ -111,6 +112,8 @@ choose_compute(const struct session *s)
 	struct op_options options = {.threads = s->threads};
 	struct compute_speed speed;
 
+	if (strcmp(device_backend(), "cuda") == 0)
+		return OP_BF16;
 	if (compute_measure(&speed, &options, 256, config->mlp_width, config->width) != OP_OK)
 		return OP_F32;
 	return compute_choose(&speed);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "kernels/device.h"
 #include "worker/session_state.h"
 #include "worker/artifact/sampling.h"
 
@@ -128,8 +129,9 @@ follow_compute(struct session *s, const char *wanted, struct refusal *r)
 		return 0;
 	if (!s->compute_auto)
 		return refuse(r, 422,
-		    "the state was trained in %s and this service is set to %s (STEPD_CPU_COMPUTE)",
-		    wanted, session_compute(s));
+		    "the state was trained in %s and this service is set to %s (STEPD_%s_COMPUTE)",
+		    wanted, session_compute(s),
+		    strcmp(device_backend(), "cuda") == 0 ? "GPU" : "CPU");
 	return session_start(s, strcmp(wanted, "bf16") == 0 ? OP_BF16 : OP_F32, r);
 }
 

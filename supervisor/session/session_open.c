@@ -171,9 +171,11 @@ session_send_open(struct session *s, const char *compute)
 void
 starting_started(struct session *s, struct session_input *in)
 {
+	const struct config *c = s->stepd->config;
+
 	(void)in;
 	s->state = SESSION_OPENING;
-	session_send_open(s, s->slot->kind == SLOT_GPU ? "auto" : s->stepd->config->cpu_compute);
+	session_send_open(s, s->slot->kind == SLOT_GPU ? c->gpu_compute : c->cpu_compute);
 }
 
 /* What it was loaded from is where its worker can be brought back to, at once. */

@@ -65,6 +65,8 @@
 	    "memory of a worker, by a control group of its own, else by RLIMIT_DATA; 0: no limit") \
 	X(CHOICE, cpu_compute, "STEPD_CPU_COMPUTE", 0, 0, "auto|f32|bf16", 0, \
 	    "number format of the products on a CPU; auto measures") \
+	X(CHOICE, gpu_compute, "STEPD_GPU_COMPUTE", 0, 0, "auto|f32|bf16", 0, \
+	    "number format of the products on a GPU; auto is bf16, f32 is for comparing") \
 	/* limits */ \
 	X(SIZE, body_limit, "STEPD_BODY_LIMIT", 64 * KIB, 4 * GIB, "64M", 0, \
 	    "largest request body") \
