@@ -14,22 +14,23 @@
 struct card {
 	const char *name;
 	double teraflops; /* bfloat16 tensor cores, dense, float32 accumulation */
+	double single;	  /* teraflops of float32, no tensor cores */
 	double gigabytes; /* per second */
 	double memory;	  /* GB */
 };
 
 /* Makers' data sheets; where they tell only the figure with sparsity, half of it. */
 static const struct card cards[] = {
-    /* NVIDIA A10 datasheet (2021): BF16 125 TF, 250 with sparsity; 24 GB GDDR6, 600 GB/s */
-    {"A10", 125, 600, 24},
-    /* NVIDIA L4 datasheet (2023): BFLOAT16 242 TF with sparsity; 24 GB, 300 GB/s */
-    {"L4", 121, 300, 24},
-    /* NVIDIA A100 datasheet (2021), SXM 80 GB: BF16 312 TF, 624 with sparsity; 2,039 GB/s */
-    {"A100", 312, 2039, 80},
-    /* NVIDIA H100 datasheet (2023), SXM: BFLOAT16 1,979 TF with sparsity; 80 GB, 3.35 TB/s */
-    {"H100", 989.5, 3350, 80},
-    /* NVIDIA H200 datasheet (2024), SXM: BFLOAT16 1,979 TF with sparsity; 141 GB, 4.8 TB/s */
-    {"H200", 989.5, 4800, 141},
+    /* NVIDIA A10 datasheet (2021): BF16 125 TF, 250 with sparsity; FP32 31.2 TF; 24 GB, 600 GB/s */
+    {"A10", 125, 31.2, 600, 24},
+    /* NVIDIA L4 datasheet (2023): BFLOAT16 242 TF with sparsity; FP32 30.3 TF; 24 GB, 300 GB/s */
+    {"L4", 121, 30.3, 300, 24},
+    /* NVIDIA A100 datasheet (2021), SXM 80 GB: BF16 312 TF, FP32 19.5 TF; 2,039 GB/s */
+    {"A100", 312, 19.5, 2039, 80},
+    /* NVIDIA H100 datasheet (2023), SXM: BFLOAT16 1,979 TF with sparsity, FP32 67 TF; 3.35 TB/s */
+    {"H100", 989.5, 67, 3350, 80},
+    /* NVIDIA H200 datasheet (2024), SXM: BFLOAT16 1,979 TF with sparsity, FP32 67 TF; 4.8 TB/s */
+    {"H200", 989.5, 67, 4800, 141},
 };
 
 enum { CARDS = sizeof(cards) / sizeof(*cards) };
@@ -93,7 +94,8 @@ struct outcome {
 static struct outcome
 predict(const struct card *card, const struct roof_model *m, size_t tokens, size_t rank)
 {
-	const struct roof_rates rates = {card->teraflops * 1e12, card->gigabytes * 1e9};
+	const struct roof_rates rates = {
+	    card->teraflops * 1e12, card->single * 1e12, card->gigabytes * 1e9};
 	struct roof_options o = {.tokens = tokens, .rank = rank};
 	struct outcome x = {0};
 

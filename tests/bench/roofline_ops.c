@@ -1,5 +1,6 @@
 #include "tests/bench/roofline_ops.h"
 
+#include <math.h>
 #include <string.h>
 
 /* As published in each model's config.json; Qwen3.5-4B's text model. */
@@ -14,7 +15,11 @@ static const struct roof_model models[] = {
 
 enum {
 	DELTA_CHUNK = 64,
-	PARTS = 3, /* bfloat16 parts of a float32 operand in the adapter's products on CUDA */
+	/* The sizes that kernels/ uses, in the files named. */
+	PARTS = 3,		/* lora.cu: bfloat16 parts of a float32 */
+	HEAD_ROWS = 1024,	/* head_loss.cu */
+	HEAD_BYTES = 256 << 20, /* head_loss.cu */
+	HEAD_PANEL = 16384,	/* head_loss.cu */
 };
 
 /* The step while it is added up. T tokens, D width, R rank, A bytes of the activation type. */
@@ -61,11 +66,11 @@ add(struct roof_sum *sum, double flops, double bytes, double seconds, bool by_by
 	sum->ops++;
 }
 
-/* One op. `work`: how often the card does each flop. */
+/* One launch. `rate`: flops per second of the unit that does it; `work`: how often it does each. */
 static void
-op_of(struct walk *w, enum roof_kind kind, double flops, double bytes, double work)
+op_of(struct walk *w, enum roof_kind kind, double flops, double bytes, double rate, double work)
 {
-	const double compute = flops * work / w->rates->flops, move = bytes / w->rates->bytes;
+	const double compute = flops * work / rate, move = bytes / w->rates->bytes;
 	const double seconds = compute > move ? compute : move;
 
 	add(&w->s->kind[kind], flops, bytes, seconds, move > compute);
@@ -74,11 +79,40 @@ op_of(struct walk *w, enum roof_kind kind, double flops, double bytes, double wo
 		w->s->recomputed += flops;
 }
 
-/* Ops whose few flops never bound them. */
+/* A launch whose few flops never bound it. */
 static void
 moves(struct walk *w, enum roof_kind kind, double bytes)
 {
-	op_of(w, kind, 0, bytes, 1);
+	op_of(w, kind, 0, bytes, w->rates->single, 1);
+}
+
+/* Operands in float32 leave the tensor cores out. */
+static double
+rate_of(const struct walk *w, double size)
+{
+	return size == 4 ? w->rates->single : w->rates->flops;
+}
+
+/* c (m, n) of depth k: operands of `size` bytes, of c `c` bytes an element in and out. */
+static void
+product(struct walk *w, enum roof_kind kind, double m, double n, double k, double size, double c)
+{
+	op_of(w, kind, 2 * m * n * k, size * (m + n) * k + c * m * n, rate_of(w, size), 1);
+}
+
+/* lora.cu where activations are bfloat16: c (m, r) of depth k, r rows of float32 in parts, which
+   are split before and joined behind, c then `c` bytes in and out. */
+static void
+product_parts(struct walk *w, enum roof_kind kind, double m, double r, double k, double c)
+{
+	if (w->A == 4) {
+		product(w, kind, m, r, k, 4, c);
+		return;
+	}
+	moves(w, kind, (4 + 2 * PARTS) * r * k);
+	op_of(w, kind, 2 * m * r * k, 2 * (m + PARTS * r) * k + 4 * PARTS * m * r, w->rates->flops,
+	    PARTS);
+	moves(w, kind, (4 * PARTS + c) * m * r);
 }
 
 /* N outputs, K inputs. forward.c: linear, and what linear_kept adds where the output is kept. */
@@ -87,9 +121,9 @@ linear(struct walk *w, double N, double K, bool kept)
 {
 	const double T = w->T, R = w->R, A = w->A;
 
-	op_of(w, ROOF_LINEAR, 2 * T * N * K, A * T * K + A * N * K + 4 * T * N, 1);
-	op_of(w, ROOF_LORA, 2 * T * R * (N + K),
-	    A * T * K + 8 * T * N + 4 * R * (N + K) + 4 * T * R, A == 4 ? 1 : PARTS);
+	product(w, ROOF_LINEAR, T, N, K, A, 4);
+	product_parts(w, ROOF_LORA, T, R, K, 4);
+	product(w, ROOF_LORA, T, N, R, 4, 8);
 	if (kept && A != 4)
 		moves(w, ROOF_ROUND, (4 + A) * T * N);
 }
@@ -103,11 +137,12 @@ linear_backward(struct walk *w, double N, double K, bool accumulate, bool lowest
 	if (!lowest) {
 		if (A != 4)
 			moves(w, ROOF_ROUND, (4 + A) * T * N);
-		op_of(w, ROOF_LINEAR_BACKWARD, 2 * T * N * K,
-		    A * T * N + A * N * K + (accumulate ? 8 : 4) * T * K, 1);
+		product(w, ROOF_LINEAR_BACKWARD, T, K, N, A, accumulate ? 8 : 4);
 	}
-	op_of(w, ROOF_LORA_BACKWARD, 4 * T * R * (N + K),
-	    8 * T * N + A * T * K + 8 * T * K + 12 * R * (N + K) + 12 * T * R, A == 4 ? 1 : PARTS);
+	product(w, ROOF_LORA_BACKWARD, T, R, N, 4, 4);
+	product(w, ROOF_LORA_BACKWARD, T, K, R, 4, 8);
+	product(w, ROOF_LORA_BACKWARD, N, R, T, 4, 8);
+	product_parts(w, ROOF_LORA_BACKWARD, K, R, T, 8);
 }
 
 /* The mixer's linear layers but its last: outputs of those that read the norm. */
@@ -136,20 +171,25 @@ mixer_of(const struct roof_model *m, size_t layer)
 	return (struct mixer){{2 * key + value, value, heads, heads}, 4, value};
 }
 
-/* Causal scores: half of T * T. Forward two products, backward five (Dao 2023). */
+/* Causal scores: half of T * T. Forward two products, backward five (Dao 2023), of which
+   flash_backward.cu does two a second time, and four where heads are wider than 128. */
 static void
 attention(struct walk *w, bool backward)
 {
 	const struct roof_model *m = w->m;
-	const double T = w->T, q = (double)(m->heads * m->head_dim);
+	const double T = w->T, A = w->A, q = (double)(m->heads * m->head_dim);
 	const double kv = (double)(m->kv_heads * m->head_dim), H = (double)m->heads;
-	const double pairs = T * (T + 1) / 2;
+	const double flops = T * (T + 1) * q, rate = rate_of(w, A), again = m->head_dim > 128;
 
-	if (!backward)
-		op_of(w, ROOF_ATTENTION, 4 * pairs * q, w->A * T * (2 * q + 2 * kv) + 4 * T * H, 1);
-	else
-		op_of(w, ROOF_ATTENTION_BACKWARD, 10 * pairs * q,
-		    w->A * T * (2 * q + 2 * kv) + 4 * T * (2 * q + 2 * kv + H), 1);
+	if (!backward) {
+		op_of(w, ROOF_ATTENTION, 2 * flops, A * T * (2 * q + 2 * kv) + 4 * T * H, rate, 1);
+		return;
+	}
+	moves(w, ROOF_ATTENTION_BACKWARD, (4 + 2 * A) * T * q + 4 * T * H);
+	op_of(w, ROOF_ATTENTION_BACKWARD, 2 * flops, A * T * (2 * q + 2 * kv) + 4 * T * (q + 2 * H),
+	    rate, 1.5);
+	op_of(w, ROOF_ATTENTION_BACKWARD, 3 * flops,
+	    A * T * (2 * q + 2 * kv) + 4 * T * (2 * kv + 2 * H), rate, again ? 2 : 4.0 / 3);
 }
 
 /* The chunked form (Yang et al. 2024), per value head and token: three products with the state and
@@ -163,7 +203,7 @@ delta(struct walk *w, bool backward)
 	const double flops = w->T * heads * (6 * d * d + 10 * DELTA_CHUNK * d);
 
 	op_of(w, ROOF_DELTA, backward ? 2.5 * flops : flops,
-	    w->T * inner * (backward ? 4 * w->A + 4 : 3 * w->A), 1);
+	    w->T * inner * (backward ? 4 * w->A + 4 : 3 * w->A), rate_of(w, w->A), 1);
 }
 
 static void
@@ -234,17 +274,30 @@ mixer_backward(struct walk *w, size_t layer)
 		moves(w, ROOF_NORM, 16 * T * w->D);
 }
 
-/* Logits once to memory and back for the softmax, once more as an operand; W twice. */
+/* head_loss.cu: rows in chunks, each of which reads W twice; logits once to memory and back for the
+   softmax, once more as an operand, by which dh grows in panels of the vocabulary. */
 static void
 head(struct walk *w)
 {
-	const double T = w->T, V = (double)w->m->vocabulary;
+	const double T = w->T, D = w->D, V = (double)w->m->vocabulary, A = w->A;
+	double most = floor(HEAD_BYTES / (4 * V)), rows;
 
-	moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
-	op_of(w, ROOF_HEAD, 2 * T * V * w->D, w->A * (T * w->D + V * w->D) + 4 * T * V, 1);
-	moves(w, ROOF_HEAD, 4 * T * V * 2 + (4 + w->A) * T * V);
-	op_of(w, ROOF_HEAD, 2 * T * V * w->D, w->A * (T * V + V * w->D) + 4 * T * w->D, 1);
-	moves(w, ROOF_NORM, 28 * T * w->D);
+	most = most < 64 ? 64 : most > HEAD_ROWS ? HEAD_ROWS : most;
+	rows = ceil(T / ceil(T / most));
+	moves(w, ROOF_NORM, (12 + A) * T * D);
+	for (double done = 0; done < T; done += rows) {
+		const double n = T - done < rows ? T - done : rows;
+
+		product(w, ROOF_HEAD, n, V, D, A, 4);
+		moves(w, ROOF_HEAD, 4 * n * V);
+		for (double v = 0; v < V; v += HEAD_PANEL) {
+			const double columns = V - v < HEAD_PANEL ? V - v : HEAD_PANEL;
+
+			moves(w, ROOF_HEAD, (4 + A) * n * columns);
+			product(w, ROOF_HEAD, n, D, columns, A, v > 0 ? 8 : 4);
+		}
+	}
+	moves(w, ROOF_NORM, 28 * T * D);
 }
 
 static double

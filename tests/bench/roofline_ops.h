@@ -2,8 +2,9 @@
  * The ops of one LoRA training step, each with its flops and the bytes it has to move: the lists of
  * worker/model/forward.c and backward.c, the head's loss, and the update, as numbers. One sequence
  * of T tokens, all of them supervised, every linear layer adapted. bfloat16 where the activation
- * type stands, float32 where the ops say float32; what an op reads twice because it does not fit
- * on the chip is not counted, so this is what is possible at best.
+ * type stands, float32 where the ops say float32. Each is as CUDA's ops launch it, with the flops
+ * that a kernel does more than the maths asks for; what a product reads twice because it does not
+ * fit on the chip is not counted, so this is what is possible at best.
  */
 #ifndef TESTS_BENCH_ROOFLINE_OPS_H
 #define TESTS_BENCH_ROOFLINE_OPS_H
@@ -54,9 +55,11 @@ struct roof_sum {
 	size_t ops;
 };
 
-/* Peaks of a card. */
+/* Peaks of a card, per second. */
 struct roof_rates {
-	double flops, bytes; /* per second */
+	double flops;  /* of tensor cores: bfloat16 operands, float32 sums */
+	double single; /* float32 outside of tensor cores */
+	double bytes;
 };
 
 struct roof_step {

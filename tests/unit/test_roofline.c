@@ -24,7 +24,7 @@ dnnl_sgemm(char transa, char transb, dnnl_dim_t M, dnnl_dim_t N, dnnl_dim_t K, f
 	return real(transa, transb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-static const struct roof_rates rates = {1e12, 1e12};
+static const struct roof_rates rates = {1e12, 1e12, 1e12};
 
 static double
 flops(const struct roof_step *s, enum roof_kind kind)
