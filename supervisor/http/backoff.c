@@ -62,9 +62,9 @@ find(struct backoff *b, const struct in6_addr *address)
 	crypto_shorthash(hash, key, sizeof(key), b->key);
 	memcpy(&at, hash, sizeof(at));
 	at %= BACKOFF_PLACES;
-	LIST_FOREACH(p, &b->chains[at], chain)
-	if (memcmp(p->address, key, sizeof(key)) == 0)
-		return p;
+	LIST_FOREACH (p, &b->chains[at], chain)
+		if (memcmp(p->address, key, sizeof(key)) == 0)
+			return p;
 	if (b->used < BACKOFF_PLACES) {
 		p = &b->places[b->used++];
 	} else {
