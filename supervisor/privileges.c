@@ -38,27 +38,35 @@ enum { TEXT_MAX = 256 };
 static const struct {
 	unsigned capability;
 	const char *name;
-	bool superuser; /* kept for its workers only: not in effect here */
+	enum {
+		ANYBODY,
+		SUPERUSER,
+		WORKERS, /* of the superuser: not in effect here */
+	} whose;
 } kept[] = {
     /* Models that belong to others: found here, read by the worker. */
-    {CAP_DAC_READ_SEARCH, "dac_read_search", false},
-    /* The superuser's workers leave the network by it. Others make a user namespace for that, in
-       which the superuser would lose the right above. */
-    {CAP_SYS_ADMIN, "sys_admin (for workers)", true},
+    {CAP_DAC_READ_SEARCH, "dac_read_search", ANYBODY},
+    /* To end workers, which are not the superuser for long (STEPD_WORKER_USER). */
+    {CAP_KILL, "kill", SUPERUSER},
+    /* By these two they become that user, */
+    {CAP_SETUID, "setuid (for workers)", WORKERS},
+    {CAP_SETGID, "setgid (for workers)", WORKERS},
+    /* and by this they leave the network. Others make a user namespace for that, in which the
+       superuser would lose the first right. */
+    {CAP_SYS_ADMIN, "sys_admin (for workers)", WORKERS},
 };
 
 /* What neither stepd nor a worker does, nor a library of theirs: taking other processes over,
    changing the machine, and the kernel's wide doors. Every other call is kept: a worker, which
-   reads what others wrote, has a list of what it may (worker/sandbox_calls.c). Of unshare, which
-   could stand here, its sandbox is made. */
+   reads what others wrote, has a list of what it may (worker/sandbox_calls.c). Of unshare,
+   setgroups, setresgid and setresuid, which could stand here, its sandbox is made. */
 static const char *const forbidden[] = {
     /* other processes; the leak check of AddressSanitizer is let */
     "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
     /* other users and other worlds */
-    "setuid", "setgid", "setreuid", "setregid", "setresuid", "setresgid", "setgroups", "setfsuid",
-    "setfsgid", "setns", "chroot", "pivot_root", "mount", "umount2", "mount_setattr", "open_tree",
-    "move_mount", "fsopen", "fspick", "fsconfig", "fsmount", "open_by_handle_at", "mknod",
-    "mknodat",
+    "setuid", "setgid", "setreuid", "setregid", "setfsuid", "setfsgid", "setns", "chroot",
+    "pivot_root", "mount", "umount2", "mount_setattr", "open_tree", "move_mount", "fsopen",
+    "fspick", "fsconfig", "fsmount", "open_by_handle_at", "mknod", "mknodat",
     /* the machine */
     "init_module", "finit_module", "delete_module", "kexec_load", "kexec_file_load", "reboot",
     "swapon", "swapoff", "sethostname", "setdomainname", "settimeofday", "clock_settime",
@@ -106,7 +114,8 @@ keep(uint32_t halves[2], bool in_effect)
 	uint32_t masks[2] = {0};
 
 	for (size_t i = 0; i < COUNT(kept); i++)
-		if (!kept[i].superuser || (geteuid() == 0 && !in_effect))
+		if (kept[i].whose == ANYBODY ||
+		    (geteuid() == 0 && !(in_effect && kept[i].whose == WORKERS)))
 			masks[kept[i].capability / 32] |= 1u << kept[i].capability % 32;
 	halves[0] &= masks[0];
 	halves[1] &= masks[1];

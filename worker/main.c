@@ -61,7 +61,7 @@ main(int argc, char **argv)
 	}
 	log_open("stepd-worker", LOG_INFO_LEVEL);
 	signal(SIGPIPE, SIG_IGN);
-	if (sandbox_enter(fd, getenv("STEPD_SANDBOX")) != 0)
+	if (sandbox_enter(fd, getenv("STEPD_SANDBOX"), getenv("STEPD_WORKER_USER")) != 0)
 		return 1;
 	rc = loop_run(fd);
 	if (rc < 0)

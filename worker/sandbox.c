@@ -23,6 +23,7 @@
 #include "ipc/log.h"
 #include "worker/sandbox_calls.h"
 #include "worker/sandbox_landlock.h"
+#include "worker/sandbox_user.h"
 
 enum { TEXT_MAX = 200, DESCRIPTORS = 256 };
 
@@ -78,13 +79,17 @@ set_limits(void)
 		r = (struct rlimit){limits[i].most, limits[i].most};
 		setrlimit(limits[i].what, &r);
 	}
-	/* Nobody else of the same user reads its memory; the leak check has to. */
-	if (!SANDBOX_SANITIZED)
-		prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 }
 
-/* A network without interfaces. The superuser takes it by right and keeps reading all models;
-   others by a user namespace, where they are nobody. */
+/* Nobody else of the same user reads its memory; the leak check has to. */
+static void
+close_memory(void)
+{
+	prctl(PR_SET_DUMPABLE, SANDBOX_SANITIZED ? 1 : 0, 0, 0, 0);
+}
+
+/* A network without interfaces. The superuser takes it by right and keeps reading all models, as a
+   user of its own then; others by a user namespace, where they are nobody. */
 static int
 leave_network(void)
 {
@@ -144,7 +149,7 @@ start_openmp(void)
 }
 
 int
-sandbox_enter(int channel, const char *setting)
+sandbox_enter(int channel, const char *setting, const char *user)
 {
 	const char *worked;
 
@@ -154,6 +159,9 @@ sandbox_enter(int channel, const char *setting)
 	start_openmp();
 	set_limits();
 	told("network", leave_network());
+	if (geteuid() == 0 && user != NULL)
+		told("user", sandbox_user(user));
+	close_memory();
 	told("capabilities", drop_capabilities());
 	/* For the case that there is no stepd to have done it. */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);

@@ -11,10 +11,11 @@
 
 #include "ipc/refusal.h"
 
-/* Before the first thread. `setting` is STEPD_SANDBOX: "off", else (NULL too) whatever there is.
+/* Before the first thread. `setting` is STEPD_SANDBOX: "off", else (NULL too) whatever there is;
+   `user`, of STEPD_WORKER_USER, whom the superuser becomes ("uid:gid"; NULL: stays who it is).
    A forbidden system call from here on says so in LAST_WORDS on `channel` and ends the process by
    SIGSYS. 0, or -1 when something forbidden worked nevertheless (it was logged). */
-int sandbox_enter(int channel, const char *setting);
+int sandbox_enter(int channel, const char *setting, const char *user);
 
 /* From now on no file opens but those of this model (a folder or a file; its links lead where they
    lead now) and the few that libraries read. Before the first thread. 0, or -1 with *r. */

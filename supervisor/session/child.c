@@ -256,7 +256,10 @@ int
 child_start(struct child **out, struct event_base *base, const struct child_options *options,
     const struct child_events *events, void *ctx)
 {
-	struct child_program program = {.path = options->program, .gpu = options->gpu};
+	struct child_program program = {.path = options->program,
+	    .gpu = options->gpu,
+	    .uid = options->uid,
+	    .gid = options->gid};
 	struct child *c = calloc(1, sizeof(*c));
 	int fds[2] = {-1, -1}, error;
 

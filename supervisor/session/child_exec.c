@@ -40,29 +40,52 @@ is_passed(const char *entry)
    wins: the first of two entries is the one that counts. */
 static char spin_count[] = "GOMP_SPINCOUNT=20000";
 
-static const char gpu_name[] = "CUDA_VISIBLE_DEVICES=";
+/* What stepd chose for this one program, as entries of its environment; "": nothing. */
+struct chosen {
+	char gpu[128], user[64];
+};
 
-/* A NULL-terminated array of views into environ, and `gpu` where it is not NULL; freed by the
-   caller. */
+static void
+choose(struct chosen *chosen, const struct child_program *program)
+{
+	memset(chosen, 0, sizeof(*chosen));
+	if (program->gpu != NULL)
+		snprintf(chosen->gpu, sizeof(chosen->gpu), "CUDA_VISIBLE_DEVICES=%s", program->gpu);
+	if (program->uid != 0)
+		snprintf(chosen->user, sizeof(chosen->user), "STEPD_WORKER_USER=%lu:%lu",
+		    (unsigned long)program->uid, (unsigned long)program->gid);
+}
+
+static bool
+same_name(const char *a, const char *b)
+{
+	size_t len = strcspn(a, "=") + 1;
+
+	return strncmp(a, b, len) == 0;
+}
+
+/* A NULL-terminated array of views: what was chosen, and the rest of what may be known of environ;
+   freed by the caller. */
 static char **
-clean_environment(char *gpu)
+clean_environment(struct chosen *chosen)
 {
 	size_t count = 0, kept = 0;
 	char **clean;
 
 	while (environ[count] != NULL)
 		count++;
-	clean = calloc(count + 3, sizeof(*clean));
-	for (size_t i = 0; clean != NULL && i < count; i++) {
-		bool chosen = gpu != NULL && strncmp(environ[i], gpu_name, strlen(gpu_name)) == 0;
-
-		if (is_passed(environ[i]) && !chosen)
+	clean = calloc(count + 4, sizeof(*clean));
+	if (clean == NULL)
+		return NULL;
+	if (*chosen->gpu != '\0')
+		clean[kept++] = chosen->gpu;
+	if (*chosen->user != '\0')
+		clean[kept++] = chosen->user;
+	for (size_t i = 0; i < count; i++) {
+		if (is_passed(environ[i]) && !same_name(chosen->gpu, environ[i]))
 			clean[kept++] = environ[i];
 	}
-	if (clean != NULL && gpu != NULL)
-		clean[kept++] = gpu;
-	if (clean != NULL)
-		clean[kept] = spin_count;
+	clean[kept] = spin_count;
 	return clean;
 }
 
@@ -133,16 +156,16 @@ int
 child_exec(const struct child_program *program, int socket, const struct child_group *group,
     pid_t *pid, int *pidfd)
 {
-	char gpu[128] = "", **clean;
+	struct chosen chosen;
+	char **clean;
 	pid_t parent = getpid();
 	int report[2] = {-1, -1}, error = 0;
 	ssize_t n;
 
 	*pid = -1;
 	*pidfd = -1;
-	if (program->gpu != NULL)
-		snprintf(gpu, sizeof(gpu), "%s%s", gpu_name, program->gpu);
-	clean = clean_environment(program->gpu != NULL ? gpu : NULL);
+	choose(&chosen, program);
+	clean = clean_environment(&chosen);
 	if (clean == NULL)
 		return -ENOMEM;
 	if (pipe2(report, O_CLOEXEC) != 0 || (*pid = fork()) < 0) {

@@ -15,7 +15,9 @@ struct child_group;
 struct child_program {
 	const char *path;
 	const char *gpu; /* the UUID of the one that it sees; NULL: those that stepd sees */
-	bool probe;	 /* --probe, with the descriptor as its standard output alone */
+	uid_t uid;	 /* whom it becomes where it starts as the superuser; 0: nobody else */
+	gid_t gid;
+	bool probe; /* --probe, with the descriptor as its standard output alone */
 };
 
 /* fork and exec of program with `socket` as CHILD_CHANNEL_FD, standard input from /dev/null,

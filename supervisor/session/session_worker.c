@@ -72,7 +72,9 @@ session_start_worker(struct session *s)
 	    .gpu = gpu ? s->slot->device : NULL,
 	    .ready_seconds = (unsigned)c->ready_timeout,
 	    .end_seconds = (unsigned)c->end_timeout,
-	    .memory = c->worker_memory};
+	    .memory = c->worker_memory,
+	    .uid = c->worker_uid,
+	    .gid = c->worker_gid};
 	int error = child_start(&s->child, s->stepd->base, &options, &events, s);
 
 	if (error != 0)

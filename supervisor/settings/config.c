@@ -10,6 +10,7 @@
 
 #include "supervisor/settings/config_secret.h"
 #include "supervisor/settings/config_table.h"
+#include "supervisor/settings/config_user.h"
 #include "supervisor/settings/secret_file.h"
 
 #define ROW(type, field, name, min, max, fallback, flags, help)                                    \
@@ -292,6 +293,8 @@ fill_in(struct config *c, char *const *env, char *error)
 		free((char *)c->worker_cuda);
 		c->worker_cuda = NULL;
 	}
+	if (config_user(c->worker_user, &c->worker_uid, &c->worker_gid) != 0)
+		return fault(error, "STEPD_WORKER_USER: no user %s", c->worker_user);
 	if (find_tokens(c, env_get(env, "CREDENTIALS_DIRECTORY")) != 0)
 		return fault(error, "STEPD_TOKENS_FILE: out of memory");
 	return 0;

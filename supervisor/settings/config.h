@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/types.h>
 
 #include "supervisor/settings/settings.h"
 
@@ -23,6 +24,8 @@
 struct config {
 	SETTINGS_LIST(CONFIG_FIELD) /* strings are owned by the struct */
 	bool tokens_credential;	    /* tokens_file is one of systemd's credentials */
+	uid_t worker_uid;	    /* of worker_user */
+	gid_t worker_gid;
 };
 
 enum { CONFIG_ERROR_MAX = 1024 };

@@ -56,6 +56,8 @@
 	    "private hosts or networks that uploads and downloads may reach, comma separated") \
 	X(CHOICE, sandbox, "STEPD_SANDBOX", 0, 0, "auto|off", 0, \
 	    "confinement of stepd and its workers; auto takes all that the kernel offers") \
+	X(STRING, worker_user, "STEPD_WORKER_USER", 1, 255, "nobody", 0, \
+	    "user, by name or number, that workers become where stepd is the superuser") \
 	/* compute */ \
 	X(STRING, devices, "STEPD_DEVICES", 1, 1024, "auto", 0, \
 	    "devices to train on, a session each: auto (GPUs where there are any), cpu, or GPUs by UUID or index, comma separated") \

@@ -9,7 +9,7 @@ import sys
 
 folder, stranger = sys.argv[1], int(sys.argv[2])
 libc = ctypes.CDLL(None, use_errno=True)
-X86 = {"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, "setuid": 105, "setresgid": 119, "setns": 308,
+X86 = {"ptrace": 101, "process_vm_readv": 310, "kcmp": 312, "setuid": 105, "setregid": 114, "setns": 308,
        "chroot": 161, "mount": 165, "umount2": 166, "open_tree": 428, "fsopen": 430, "init_module": 175,
        "finit_module": 313, "kexec_load": 246, "reboot": 169, "syslog": 103, "bpf": 321, "perf_event_open": 298,
        "userfaultfd": 323, "io_uring_setup": 425, "keyctl": 250, "add_key": 248, "pidfd_getfd": 438}

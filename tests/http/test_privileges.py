@@ -19,8 +19,8 @@ WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
 TINY = os.path.join(os.path.dirname(HERE), "data", "models", "make_tiny.py")
 NOBODY = 65534
 ROOT = os.geteuid() == 0
-READ_SEARCH, SYS_ADMIN = 1 << 2, 1 << 21
-CALLS = ("ptrace process_vm_readv kcmp setuid setresgid setns chroot mount umount2 open_tree fsopen init_module "
+READ_SEARCH, KILL, SETGID, SETUID, SYS_ADMIN = (1 << bit for bit in (2, 5, 6, 7, 21))
+CALLS = ("ptrace process_vm_readv kcmp setuid setregid setns chroot mount umount2 open_tree fsopen init_module "
          "finit_module kexec_load reboot syslog bpf perf_event_open userfaultfd io_uring_setup keyctl add_key "
          "pidfd_getfd").split()
 WRITES = ("make", "append", "truncate", "rename", "remove", "mkdir", "symlink", "mkfifo")
@@ -51,10 +51,10 @@ def from_outside(t, root, status=None):
     check(s["NoNewPrivs"] == "1", "no new privileges", s)
     if "system calls" not in lacks:
         check(s["Seccomp"] == "2", "a filter", s)
-    kept = READ_SEARCH | SYS_ADMIN if root else 0
+    kept = READ_SEARCH | KILL | SETGID | SETUID | SYS_ADMIN if root else 0
     permitted, effective = int(s["CapPrm"], 16), int(s["CapEff"], 16)
     check(permitted & ~kept == 0, "capabilities permitted", s)
-    check(effective & ~(READ_SEARCH if root else 0) == 0, "capabilities in effect", s)
+    check(effective & ~(READ_SEARCH | KILL if root else 0) == 0, "capabilities in effect", s)
     check(int(s["CapInh"], 16) == int(s["CapAmb"], 16) == 0, "none handed on", s)
     if root:
         check(int(s["CapBnd"], 16) & ~kept == 0, "bounding set", s)

@@ -1,6 +1,7 @@
 """The worker's sandbox: a session of a real worker lives in it, whatever links lead to its model, and a
 worker that breaks it is named so."""
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -85,8 +86,14 @@ def confined(t):
     check(kept & ~(1 << 2) == 0, "capabilities", line, hex(kept))
     with open("/proc/%d/limits" % pid) as f:
         check(any(li.split()[:5] == ["Max", "core", "file", "size", "0"] for li in f), "no core")
-    for part in ("system calls", "network", "capabilities", "files"):
+    for part in ("system calls", "network", "capabilities", "files") + (("user",) if os.geteuid() == 0 else ()):
         check(part in holds or part in lacks, "says of each part", part, line)
+    with open("/proc/%d/status" % pid) as f:
+        status = f.read()
+    if os.geteuid() == 0 and "user" not in lacks:
+        for field in ("Uid", "Gid"):
+            check(("%s:\t" % field + "\t".join(["65534"] * 4)) in status, "a user of its own", field, status)
+        check(re.search(r"^Groups:\s*$", status, re.M) is not None, "in no other group", status)
 
 
 def sessions_live():
@@ -131,12 +138,47 @@ def violation():
         check(t.status(s)["restarts"] >= 1, "the session came back", t.status(s))
 
 
-def switched_off():
+def plain(**settings):
+    """A stepd with one model, and its real worker."""
     t = Trainer()
     subprocess.run([sys.executable, TINY, os.path.join(t.folder, "models", "plain")], check=True,
                    stdout=subprocess.DEVNULL)
     t.end(signal.SIGTERM)
-    with Trainer(folder=t.folder, STEPD_WORKER=WORKER, STEPD_SANDBOX="off", STEPD_END_TIMEOUT="10") as t:
+    return Trainer(folder=t.folder, **{"STEPD_WORKER": WORKER, "STEPD_END_TIMEOUT": "10", **settings})
+
+
+def ended():
+    """One that stands still is ended, whoever it has become, and another takes the session on."""
+    with plain(STEPD_TRAIN_TIMEOUT="3", STEPD_END_TIMEOUT="1") as t:
+        s = t.opened(base_model="plain")
+        status, body, _ = t.render(s, "a")
+        first = worker_of(t)
+        os.kill(first, signal.SIGSTOP)
+        status, body, _ = t.train(s, *[d["datum_id"] for d in body["datums"]])
+        check(status == 200 and worker_of(t) != first, "the step is done by another", status, body)
+        check(not os.path.exists("/proc/%d" % first), "and the first is gone")
+        t.close(s, "?force=true")
+
+
+def other_users():
+    """By number; and one that is not there is refused at the start."""
+    if os.geteuid() != 0:
+        print("skipped: STEPD_WORKER_USER: not the superuser")
+        return
+    for user, uid in (("54321", "54321"), ("root", "0")):
+        with plain(STEPD_WORKER_USER=user) as t:
+            s = t.opened(base_model="plain")
+            told = [li for li in t.logged().splitlines() if "sandbox of worker %d" % worker_of(t) in li][-1]
+            check(proc_status(worker_of(t), "Uid") == uid or "without user" in told, "becomes", user, told)
+            t.close(s)
+    said = subprocess.run([os.path.join(BUILD, "stepd"), "--check"], capture_output=True, text=True,
+                          env={"TRAINER_TOKEN": "t" * 32, "STEPD_STATE_DIR": "/nonexistent",
+                               "STEPD_WORKER_USER": "no-such-user"})
+    check(said.returncode != 0 and "STEPD_WORKER_USER: no user no-such-user" in said.stderr, "refused", said)
+
+
+def switched_off():
+    with plain(STEPD_SANDBOX="off") as t:
         s = t.opened(base_model="plain")
         pid = worker_of(t)
         check(proc_status(pid, "Seccomp") == "0", "no filter")
@@ -146,5 +188,7 @@ def switched_off():
 
 sessions_live()
 violation()
+ended()
+other_users()
 switched_off()
 finish()

@@ -71,7 +71,7 @@ static struct watch
 run_program(const char *line, enum message_type ask)
 {
 	static const struct child_events events = {on_ready, on_answer, on_died};
-	struct child_options options = {program, 2, 1, 0, NULL};
+	struct child_options options = {.program = program, .ready_seconds = 2, .end_seconds = 1};
 	static struct watch w;
 
 	memset(&w, 0, sizeof(w));
@@ -184,7 +184,8 @@ TEST(nothing_leaks_into_it)
 TEST(what_does_not_start_is_an_error)
 {
 	static const struct child_events events = {on_ready, on_answer, on_died};
-	struct child_options options = {"/nonexistent/worker", 2, 1, 0, NULL};
+	struct child_options options = {
+	    .program = "/nonexistent/worker", .ready_seconds = 2, .end_seconds = 1};
 	struct child *c;
 
 	CHECK(child_start(&c, base, &options, &events, NULL) == -ENOENT);

@@ -89,7 +89,7 @@ in_sandbox(int steps, int (*act)(void))
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		if ((steps & ENTER) != 0 && sandbox_enter(pair[1], NULL) != 0)
+		if ((steps & ENTER) != 0 && sandbox_enter(pair[1], NULL, NULL) != 0)
 			_exit(101);
 		if ((steps & FILES) != 0 && sandbox_files(model, &r) != 0)
 			_exit(102);
@@ -342,7 +342,7 @@ act_degraded(void)
 
 	seccomp_rule_add(kernel, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(landlock_create_ruleset), 0);
 	seccomp_rule_add(kernel, SCMP_ACT_ERRNO(EPERM), SCMP_SYS(unshare), 0);
-	if (seccomp_load(kernel) != 0 || sandbox_enter(pair[1], "auto") != 0 ||
+	if (seccomp_load(kernel) != 0 || sandbox_enter(pair[1], "auto", NULL) != 0 ||
 	    sandbox_files(model, &r) != 0)
 		return 10;
 	seccomp_release(kernel);
@@ -363,7 +363,7 @@ act_off(void)
 {
 	struct refusal r;
 
-	if (sandbox_enter(pair[1], "off") != 0 || sandbox_files(model, &r) != 0)
+	if (sandbox_enter(pair[1], "off", NULL) != 0 || sandbox_files(model, &r) != 0)
 		return 1;
 	return strcmp(sandbox_text(), "off") != 0 || socket(AF_UNIX, SOCK_STREAM, 0) < 0;
 }
