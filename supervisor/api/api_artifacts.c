@@ -2,79 +2,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "supervisor/api/api_body.h"
 #include "supervisor/api/api_call.h"
 #include "supervisor/api/request_restore.h"
 #include "supervisor/api/request_save.h"
 #include "supervisor/api/request_verify.h"
 #include "supervisor/api/routes.h"
-#include "supervisor/session/sessions.h"
-#include "supervisor/store/objects.h"
-#include "supervisor/transfer/url_field.h"
 
+/* Passes a request on with copies of its URLs, "" for none; consumes it. */
 static void
-save(struct session *session, struct http_request *r, const struct request_save *body)
+post(struct session *session, struct session_request *request, const char *url,
+    const char *restore_url)
 {
-	struct session_request *request = api_call_request(r, REQUEST_SAVE, -1);
-
-	if (request == NULL)
-		return;
-	request->artifact = (uint8_t)body->kind;
-	request->url = strdup(body->upload_url.text);
-	if (body->restore_url.text[0] != '\0')
-		request->restore_url = strdup(body->restore_url.text);
-	if (request->url == NULL ||
-	    (body->restore_url.text[0] != '\0' && request->restore_url == NULL)) {
+	if (*url != '\0')
+		request->url = strdup(url);
+	if (*restore_url != '\0')
+		request->restore_url = strdup(restore_url);
+	if ((*url != '\0' && request->url == NULL) ||
+	    (*restore_url != '\0' && request->restore_url == NULL)) {
+		http_reply_detail(request->http, 503, api_no_memory);
 		session_request_free(request);
-		http_reply_detail(r, 503, api_no_memory);
 		return;
 	}
 	api_call_post(session, request);
 }
 
-/* http URLs are good only if they are our own objects. */
 static void
-check_plain(struct stepd *s, const struct request_save *body, struct faults *f)
+parse_save(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
 {
-	struct object_ref ref;
+	struct request_save *body = fields;
 
-	if (body->upload_url.plain &&
-	    objects_resolve(s, body->upload_url.text, OBJECT_PUT, &ref) == 0)
-		url_fault_plain(f, "upload_url");
-	if (body->restore_url.plain &&
-	    objects_resolve(s, body->restore_url.text, OBJECT_GET, &ref) == 0)
-		url_fault_plain(f, "restore_url");
-}
-
-void
-api_save(struct stepd *s, struct http_request *r)
-{
-	struct session *session = sessions_find(s, http_param(r));
-	struct request_save *body = malloc(sizeof(*body));
-	struct json_doc *doc = NULL;
-	struct faults f;
-
-	faults_init(&f);
-	if (body == NULL)
-		faults_refuse(&f, 503, api_no_memory);
-	else
-		doc = api_body_parse(r, &f);
-	if (doc != NULL && request_save_parse(doc, body, &f) == 0)
-		check_plain(s, body, &f);
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else if (session == NULL)
-		http_reply_detail(r, 404, api_not_found);
-	else
-		save(session, r, body);
-	faults_fini(&f);
-	json_free(doc);
-	free(body);
+	if (request_save_parse(doc, body, f) != 0)
+		return;
+	api_body_check_url(s, &body->upload_url, "upload_url", OBJECT_PUT, f);
+	api_body_check_url(s, &body->restore_url, "restore_url", OBJECT_GET, f);
 }
 
 static void
-verify(struct session *session, struct http_request *r, const struct request_verify *body)
+save(struct session *session, struct http_request *r, const void *fields)
 {
+	const struct request_save *body = fields;
+	struct session_request *request = api_call_request(r, REQUEST_SAVE, -1);
+
+	if (request == NULL)
+		return;
+	request->artifact = (uint8_t)body->kind;
+	post(session, request, body->upload_url.text, body->restore_url.text);
+}
+
+static void
+parse_verify(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
+{
+	struct request_verify *body = fields;
+
+	if (request_verify_parse(doc, body, f) == 0)
+		api_body_check_url(s, &body->download_url, "download_url", OBJECT_GET, f);
+}
+
+static void
+verify(struct session *session, struct http_request *r, const void *fields)
+{
+	const struct request_verify *body = fields;
 	struct session_request *request = api_call_request(r, REQUEST_VERIFY, -1);
 
 	if (request == NULL)
@@ -83,84 +70,49 @@ verify(struct session *session, struct http_request *r, const struct request_ver
 	request->size = body->size_bytes;
 	if (body->sha256 != NULL)
 		memcpy(request->sha256, body->sha256, sizeof(request->sha256));
-	request->url = strdup(body->download_url.text);
-	if (request->url == NULL) {
-		session_request_free(request);
-		http_reply_detail(r, 503, api_no_memory);
-		return;
-	}
-	api_call_post(session, request);
+	post(session, request, body->download_url.text, "");
+}
+
+static void
+parse_restore(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
+{
+	struct request_restore *body = fields;
+
+	if (request_restore_parse(doc, body, f) == 0)
+		api_body_check_url(s, &body->restore_url, "restore_url", OBJECT_GET, f);
+}
+
+static void
+restore(struct session *session, struct http_request *r, const void *fields)
+{
+	const struct request_restore *body = fields;
+	struct session_request *request = api_call_request(r, REQUEST_RESTORE, -1);
+
+	if (request != NULL)
+		post(session, request, body->restore_url.text, "");
+}
+
+void
+api_save(struct stepd *s, struct http_request *r)
+{
+	static const struct api_call call = {sizeof(struct request_save), parse_save, save};
+
+	api_call_serve(s, r, &call);
 }
 
 void
 api_verify(struct stepd *s, struct http_request *r)
 {
-	struct session *session = sessions_find(s, http_param(r));
-	struct request_verify *body = malloc(sizeof(*body));
-	struct json_doc *doc = NULL;
-	struct object_ref ref;
-	struct faults f;
+	static const struct api_call call = {sizeof(struct request_verify), parse_verify, verify};
 
-	faults_init(&f);
-	if (body == NULL)
-		faults_refuse(&f, 503, api_no_memory);
-	else
-		doc = api_body_parse(r, &f);
-	if (doc != NULL && request_verify_parse(doc, body, &f) == 0 && body->download_url.plain &&
-	    objects_resolve(s, body->download_url.text, OBJECT_GET, &ref) == 0)
-		url_fault_plain(&f, "download_url");
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else if (session == NULL)
-		http_reply_detail(r, 404, api_not_found);
-	else
-		verify(session, r, body);
-	faults_fini(&f);
-	json_free(doc);
-	free(body);
-}
-
-static void
-restore(struct session *session, struct http_request *r, const struct url *url)
-{
-	struct session_request *request = api_call_request(r, REQUEST_RESTORE, -1);
-
-	if (request != NULL && url->text[0] != '\0') {
-		request->url = strdup(url->text);
-		if (request->url == NULL) {
-			session_request_free(request);
-			http_reply_detail(r, 503, api_no_memory);
-			return;
-		}
-	}
-	if (request != NULL)
-		api_call_post(session, request);
+	api_call_serve(s, r, &call);
 }
 
 void
 api_restore(struct stepd *s, struct http_request *r)
 {
-	struct session *session = sessions_find(s, http_param(r));
-	struct request_restore *body = malloc(sizeof(*body));
-	struct json_doc *doc = NULL;
-	struct object_ref ref;
-	struct faults f;
+	static const struct api_call call = {
+	    sizeof(struct request_restore), parse_restore, restore};
 
-	faults_init(&f);
-	if (body == NULL)
-		faults_refuse(&f, 503, api_no_memory);
-	else
-		doc = api_body_parse(r, &f);
-	if (doc != NULL && request_restore_parse(doc, body, &f) == 0 && body->restore_url.plain &&
-	    objects_resolve(s, body->restore_url.text, OBJECT_GET, &ref) == 0)
-		url_fault_plain(&f, "restore_url");
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else if (session == NULL)
-		http_reply_detail(r, 404, api_not_found);
-	else
-		restore(session, r, &body->restore_url);
-	faults_fini(&f);
-	json_free(doc);
-	free(body);
+	api_call_serve(s, r, &call);
 }

@@ -4,9 +4,30 @@
 
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/operations.h"
+#include "supervisor/session/sessions.h"
 
-const char api_not_found[] = "training session not found";
-const char api_no_memory[] = "stepd has no memory left for the request";
+struct session *
+api_session(struct stepd *s, struct http_request *r)
+{
+	struct session *session = sessions_find(s, http_param(r));
+
+	if (session == NULL)
+		http_reply_detail(r, 404, sessions_not_found);
+	return session;
+}
+
+void
+api_call_serve(struct stepd *s, struct http_request *r, const struct api_call *call)
+{
+	struct session *session = NULL;
+	struct api_body body;
+
+	if (api_body_read(&body, s, r, call->size, call->parse))
+		session = api_session(s, r);
+	if (session != NULL)
+		call->serve(session, r, body.fields);
+	api_body_fini(&body);
+}
 
 /* What changes nothing keeps no answer: it is asked again. */
 static bool

@@ -48,7 +48,7 @@ api_session_events(struct stepd *s, struct http_request *r)
 	if (faults_any(&f)) {
 		http_reply_faults(r, &f);
 	} else if (session == NULL) {
-		http_reply_detail(r, 404, "training session not found");
+		http_reply_detail(r, 404, sessions_not_found);
 	} else if (s->stopping) {
 		http_add_header(r, "Retry-After", "30");
 		http_reply_detail(r, 503, "the trainer is stopping");

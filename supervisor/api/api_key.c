@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "supervisor/api/api_call.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/http/auth.h"
 #include "supervisor/session/session.h"
@@ -78,6 +79,6 @@ api_key_take(struct http_request *r, struct session_request *request)
 	request->key = strdup(key);
 	if (request->key != NULL && api_digest(r, request->digest) == 0)
 		return 0;
-	http_reply_detail(r, 503, "stepd has no memory left for the request");
+	http_reply_detail(r, 503, api_no_memory);
 	return -1;
 }

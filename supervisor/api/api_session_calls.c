@@ -7,83 +7,62 @@
 #include "ipc/blob.h"
 #include "ipc/request_render.h"
 #include "ipc/wire.h"
-#include "supervisor/api/api_body.h"
 #include "supervisor/api/api_call.h"
 #include "supervisor/api/request_evaluate.h"
 #include "supervisor/api/request_train.h"
 #include "supervisor/api/routes.h"
 #include "supervisor/session/sessions.h"
 
-/* Bodies that the worker reads are judged here only where they never reach one. 0, or -1 after a
-   reply. */
-static int
-judge_unread(struct stepd *s, struct http_request *r,
-    void (*parse)(struct json_doc *doc, struct faults *f), struct session **session)
-{
-	struct faults f;
-	struct json_doc *doc;
-	bool refused;
-
-	*session = sessions_find(s, http_param(r));
-	if (*session != NULL && http_is_json(r) && http_body_len(r) > 0)
-		return 0;
-	faults_init(&f);
-	doc = api_body_parse(r, &f);
-	if (doc != NULL)
-		parse(doc, &f);
-	refused = faults_any(&f);
-	if (refused)
-		http_reply_faults(r, &f);
-	else if (*session == NULL)
-		http_reply_detail(r, 404, api_not_found);
-	faults_fini(&f);
-	json_free(doc);
-	return refused || *session == NULL ? -1 : 0;
-}
-
-static void
-parse_render(struct json_doc *doc, struct faults *f)
-{
-	struct request_render render;
-
-	request_render_parse(doc, &render, f);
-}
-
-static void
-parse_generate(struct json_doc *doc, struct faults *f)
-{
-	struct request_generate generate;
-
-	request_generate_parse(doc, &generate, f);
-}
-
 /* Hands the body to the session's worker as it came. */
 static void
-pass_body(struct stepd *s, struct http_request *r, enum request_kind kind,
-    void (*parse)(struct json_doc *doc, struct faults *f))
+pass_body(struct session *session, struct http_request *r, enum request_kind kind)
 {
-	struct session_request *request;
-	struct session *session;
+	struct session_request *request = api_call_request(r, kind, -1);
 
-	if (judge_unread(s, r, parse, &session) != 0)
+	if (request == NULL)
 		return;
-	request = api_call_request(r, kind, -1);
-	if (request != NULL)
-		request->fd = http_body_take(r);
-	if (request != NULL)
-		api_call_post(session, request);
+	request->fd = http_body_take(r);
+	api_call_post(session, request);
 }
 
-void
-api_render(struct stepd *s, struct http_request *r)
+/* A body that its worker reads is judged here only where it never reaches one. */
+static void
+serve_unread(struct stepd *s, struct http_request *r, const struct api_call *call)
 {
-	pass_body(s, r, REQUEST_RENDER, parse_render);
+	struct session *session = sessions_find(s, http_param(r));
+
+	if (session != NULL && http_is_json(r) && http_body_len(r) > 0)
+		call->serve(session, r, NULL);
+	else
+		api_call_serve(s, r, call);
 }
 
-void
-api_generate(struct stepd *s, struct http_request *r)
+static void
+parse_render(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
 {
-	pass_body(s, r, REQUEST_GENERATE, parse_generate);
+	(void)s;
+	request_render_parse(doc, fields, f);
+}
+
+static void
+render(struct session *session, struct http_request *r, const void *fields)
+{
+	(void)fields;
+	pass_body(session, r, REQUEST_RENDER);
+}
+
+static void
+parse_generate(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
+{
+	(void)s;
+	request_generate_parse(doc, fields, f);
+}
+
+static void
+generate(struct session *session, struct http_request *r, const void *fields)
+{
+	(void)fields;
+	pass_body(session, r, REQUEST_GENERATE);
 }
 
 /* The datum ids as the worker reads them: u32 count, wire strings. fd or -errno. */
@@ -113,78 +92,86 @@ ids_blob(struct json ids, size_t count)
 	return fd;
 }
 
-static void
-train(struct session *session, struct http_request *r, const struct request_train *body)
+/* A request with its datum ids. NULL after a reply. */
+static struct session_request *
+ids_request(struct http_request *r, enum request_kind kind, struct json ids, size_t count)
 {
-	struct session_request *request;
-	int fd = ids_blob(body->datum_ids, body->count);
+	int fd = ids_blob(ids, count);
 
-	if (fd < 0) {
-		http_reply_detail(r, 503, api_no_memory);
-		return;
-	}
-	request = api_call_request(r, REQUEST_TRAIN, fd);
+	if (fd >= 0)
+		return api_call_request(r, kind, fd);
+	http_reply_detail(r, 503, api_no_memory);
+	return NULL;
+}
+
+static void
+parse_train(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
+{
+	(void)s;
+	request_train_parse(doc, fields, f);
+}
+
+static void
+train(struct session *session, struct http_request *r, const void *fields)
+{
+	const struct request_train *body = fields;
+	struct session_request *request =
+	    ids_request(r, REQUEST_TRAIN, body->datum_ids, body->count);
+
 	if (request == NULL)
 		return;
 	request->learning_rate = body->learning_rate;
 	api_call_post(session, request);
 }
 
-void
-api_train(struct stepd *s, struct http_request *r)
+static void
+parse_evaluate(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
 {
-	struct session *session = sessions_find(s, http_param(r));
-	struct request_train body;
-	struct json_doc *doc;
-	struct faults f;
-
-	faults_init(&f);
-	doc = api_body_parse(r, &f);
-	if (doc != NULL)
-		request_train_parse(doc, &body, &f);
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else if (session == NULL)
-		http_reply_detail(r, 404, api_not_found);
-	else
-		train(session, r, &body);
-	faults_fini(&f);
-	json_free(doc);
+	(void)s;
+	request_evaluate_parse(doc, fields, f);
 }
 
 static void
-evaluate(struct session *session, struct http_request *r, const struct request_evaluate *body)
+evaluate(struct session *session, struct http_request *r, const void *fields)
 {
-	struct session_request *request;
-	int fd = ids_blob(body->datum_ids, body->count);
+	const struct request_evaluate *body = fields;
+	struct session_request *request =
+	    ids_request(r, REQUEST_EVALUATE, body->datum_ids, body->count);
 
-	if (fd < 0) {
-		http_reply_detail(r, 503, api_no_memory);
-		return;
-	}
-	request = api_call_request(r, REQUEST_EVALUATE, fd);
 	if (request != NULL)
 		api_call_post(session, request);
 }
 
 void
+api_render(struct stepd *s, struct http_request *r)
+{
+	static const struct api_call call = {sizeof(struct request_render), parse_render, render};
+
+	serve_unread(s, r, &call);
+}
+
+void
+api_generate(struct stepd *s, struct http_request *r)
+{
+	static const struct api_call call = {
+	    sizeof(struct request_generate), parse_generate, generate};
+
+	serve_unread(s, r, &call);
+}
+
+void
+api_train(struct stepd *s, struct http_request *r)
+{
+	static const struct api_call call = {sizeof(struct request_train), parse_train, train};
+
+	api_call_serve(s, r, &call);
+}
+
+void
 api_evaluate(struct stepd *s, struct http_request *r)
 {
-	struct session *session = sessions_find(s, http_param(r));
-	struct request_evaluate body;
-	struct json_doc *doc;
-	struct faults f;
+	static const struct api_call call = {
+	    sizeof(struct request_evaluate), parse_evaluate, evaluate};
 
-	faults_init(&f);
-	doc = api_body_parse(r, &f);
-	if (doc != NULL)
-		request_evaluate_parse(doc, &body, &f);
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else if (session == NULL)
-		http_reply_detail(r, 404, api_not_found);
-	else
-		evaluate(session, r, &body);
-	faults_fini(&f);
-	json_free(doc);
+	api_call_serve(s, r, &call);
 }

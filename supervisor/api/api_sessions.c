@@ -3,19 +3,17 @@
 #include <string.h>
 
 #include "ipc/message.h"
-#include "supervisor/api/api_body.h"
+#include "supervisor/api/api_call.h"
 #include "supervisor/api/api_key.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/session/models.h"
-#include "supervisor/store/objects.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/api/request_open.h"
 #include "supervisor/api/routes.h"
 #include "supervisor/session/session_status.h"
 #include "supervisor/session/sessions.h"
-#include "supervisor/transfer/url_field.h"
 
-static const char not_found[] = "training session not found";
+static const char no_memory[] = "stepd has no memory left for a session";
 
 static void
 fill_record(struct session_record *r, const struct request_open *open)
@@ -34,16 +32,6 @@ fill_record(struct session_record *r, const struct request_open *open)
 	r->beta2 = open->beta2;
 	r->epsilon = open->epsilon;
 	r->max_grad_norm = open->max_grad_norm;
-}
-
-/* An http URL is good only if it is one of our own objects. */
-static void
-check_plain(struct stepd *s, const struct url *url, const char *key, struct faults *f)
-{
-	struct object_ref ref;
-
-	if (url->plain && objects_resolve(s, url->text, OBJECT_GET, &ref) == 0)
-		url_fault_plain(f, key);
 }
 
 /* The opening request with its URL. NULL: no memory. */
@@ -112,7 +100,7 @@ take_own_key(struct stepd *s, struct http_request *r, struct session_request *re
 	request->key = strdup(key);
 	if (request->key != NULL && api_digest(r, request->digest) == 0)
 		return 0;
-	http_reply_detail(r, 503, "stepd has no memory left for a session");
+	http_reply_detail(r, 503, no_memory);
 	return -1;
 }
 
@@ -123,7 +111,7 @@ open_session(struct stepd *s, struct http_request *r, const struct request_open 
 	struct session_request *request = opening(r, open);
 
 	if (request == NULL) {
-		http_reply_detail(r, 503, "stepd has no memory left for a session");
+		http_reply_detail(r, 503, no_memory);
 		return;
 	}
 	if (take_own_key(s, r, request) != 0) {
@@ -134,32 +122,26 @@ open_session(struct stepd *s, struct http_request *r, const struct request_open 
 		begin_session(s, request, open);
 }
 
+static void
+parse_open(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
+{
+	struct request_open *open = fields;
+
+	request_open_defaults(open);
+	if (request_open_parse(doc, open, f) != 0)
+		return;
+	api_body_check_url(s, &open->resume_download_url, "resume_download_url", OBJECT_GET, f);
+	api_body_check_url(s, &open->sampling_download_url, "sampling_download_url", OBJECT_GET, f);
+}
+
 void
 api_session_open(struct stepd *s, struct http_request *r)
 {
-	struct request_open *open = malloc(sizeof(*open));
-	struct json_doc *doc = NULL;
-	struct faults f;
+	struct api_body body;
 
-	faults_init(&f);
-	if (open == NULL)
-		faults_refuse(&f, 503, "stepd has no memory left for a session");
-	else
-		doc = api_body_parse(r, &f);
-	if (doc != NULL) {
-		request_open_defaults(open);
-		if (request_open_parse(doc, open, &f) == 0) {
-			check_plain(s, &open->resume_download_url, "resume_download_url", &f);
-			check_plain(s, &open->sampling_download_url, "sampling_download_url", &f);
-		}
-	}
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else
-		open_session(s, r, open);
-	faults_fini(&f);
-	json_free(doc);
-	free(open);
+	if (api_body_read(&body, s, r, sizeof(struct request_open), parse_open))
+		open_session(s, r, body.fields);
+	api_body_fini(&body);
 }
 
 static void
@@ -194,13 +176,11 @@ api_sessions_list(struct stepd *s, struct http_request *r)
 void
 api_session_get(struct stepd *s, struct http_request *r)
 {
-	struct session *session = sessions_find(s, http_param(r));
+	struct session *session = api_session(s, r);
 	struct json_writer w;
 
-	if (session == NULL) {
-		http_reply_detail(r, 404, not_found);
+	if (session == NULL)
 		return;
-	}
 	json_writer_init(&w);
 	session_status_write(session, &w);
 	reply(r, &w);
@@ -209,28 +189,19 @@ api_session_get(struct stepd *s, struct http_request *r)
 void
 api_session_close(struct stepd *s, struct http_request *r)
 {
-	struct session *session = sessions_find(s, http_param(r));
+	struct session *session = api_session(s, r);
 	const char *force = http_query(r, "force");
 	struct session_request *request;
 
-	if (session == NULL) {
-		http_reply_detail(r, 404, not_found);
+	if (session == NULL)
 		return;
-	}
 	if (force != NULL && strcmp(force, "true") != 0 && strcmp(force, "false") != 0) {
 		http_reply_detail(r, 422, "force must be true or false");
 		return;
 	}
-	request = session_request_new(REQUEST_CLOSE, r, -1);
-	if (request == NULL) {
-		http_reply_detail(r, 503, "stepd has no memory left for the request");
+	request = api_call_request(r, REQUEST_CLOSE, -1);
+	if (request == NULL)
 		return;
-	}
-	if (api_key_take(r, request) != 0) {
-		session_request_free(request);
-		return;
-	}
 	request->force = force != NULL && strcmp(force, "true") == 0;
-	operation_describe(request);
-	session_post(session, request);
+	api_call_post(session, request);
 }

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "ipc/fault.h"
 #include "ipc/json_write.h"
 #include "supervisor/api/api_body.h"
 #include "supervisor/api/api_key.h"
@@ -58,7 +57,7 @@ reply_signed(struct stepd *s, struct http_request *r, struct object_ref *ref, in
 	if (text != NULL)
 		http_reply_json(r, 200, text, len);
 	else
-		http_reply_detail(r, 503, "out of memory");
+		http_reply_detail(r, 503, api_no_memory);
 	json_writer_fini(&w);
 	sodium_memzero(put_url, sizeof(put_url));
 	sodium_memzero(get_url, sizeof(get_url));
@@ -159,7 +158,7 @@ sign_once(struct stepd *s, struct http_request *r, const struct request_sign *si
 
 	if (g == NULL || api_digest(r, g->digest) != 0) {
 		free(g);
-		http_reply_detail(r, 503, "out of memory");
+		http_reply_detail(r, 503, api_no_memory);
 		return;
 	}
 	g->s = s;
@@ -190,6 +189,10 @@ sign_object(struct stepd *s, struct http_request *r, const struct request_sign *
 	struct object_ref ref = {.limit = sign->max_bytes};
 	char key[API_OWN_KEY_SIZE];
 
+	if (*sign->object != '\0' && !objects_have(s->objects, sign->object)) {
+		http_reply_detail(r, 404, "object not found");
+		return;
+	}
 	if (api_own_key(s, r, key) != 0)
 		return;
 	if (ref.limit > s->config->object_limit)
@@ -205,23 +208,19 @@ sign_object(struct stepd *s, struct http_request *r, const struct request_sign *
 	reply_signed(s, r, &ref, time(NULL) + sign->expires_in);
 }
 
+static void
+parse(struct stepd *s, struct json_doc *doc, void *fields, struct faults *f)
+{
+	(void)s;
+	request_sign_parse(doc, fields, f);
+}
+
 void
 api_objects_sign(struct stepd *s, struct http_request *r)
 {
-	struct request_sign sign;
-	struct json_doc *doc;
-	struct faults f;
+	struct api_body body;
 
-	faults_init(&f);
-	doc = api_body_parse(r, &f);
-	if (doc != NULL)
-		request_sign_parse(doc, &sign, &f);
-	if (faults_any(&f))
-		http_reply_faults(r, &f);
-	else if (*sign.object != '\0' && !objects_have(s->objects, sign.object))
-		http_reply_detail(r, 404, "object not found");
-	else
-		sign_object(s, r, &sign);
-	json_free(doc);
-	faults_fini(&f);
+	if (api_body_read(&body, s, r, sizeof(struct request_sign), parse))
+		sign_object(s, r, body.fields);
+	api_body_fini(&body);
 }

@@ -8,6 +8,7 @@
 
 #include "ipc/blob.h"
 #include "ipc/log.h"
+#include "supervisor/api/api_call.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/store/store.h"
@@ -149,7 +150,7 @@ make_request(struct operation *o, struct http_request *http)
 		request->key = strdup(o->key);
 	if (request == NULL || request->key == NULL || (o->ids_len > 0 && fd < 0)) {
 		session_request_free(request);
-		http_reply_detail(http, 503, "stepd has no memory left for the request");
+		http_reply_detail(http, 503, api_no_memory);
 		return NULL;
 	}
 	memcpy(request->digest, o->digest, sizeof(request->digest));
@@ -188,7 +189,7 @@ resume(struct stepd *s, struct operation *o)
 		return;
 	if (session == NULL && request->kind != REQUEST_OPEN) {
 		session_request_free(request);
-		http_reply_detail(http, 404, "training session not found");
+		http_reply_detail(http, 404, sessions_not_found);
 		return;
 	}
 	if ((request->kind == REQUEST_TRAIN && request->fd >= 0) ||

@@ -9,11 +9,10 @@
 #include "ipc/blob.h"
 #include "ipc/log.h"
 #include "ipc/refusal.h"
+#include "supervisor/api/api_call.h"
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/session/session.h"
-
-static const char no_memory[] = "stepd has no memory left for the request";
 
 /* RFC 7240: a list of tokens, each with a value and parameters perhaps. */
 static bool
@@ -179,7 +178,7 @@ run(struct operation *o, struct http_request *r,
 	o->http = http_detach(r, on_answer, o);
 	if (o->http == NULL) {
 		operation_free(o);
-		http_reply_detail(r, 503, no_memory);
+		http_reply_detail(r, 503, api_no_memory);
 		return;
 	}
 	o->handling = true;
@@ -194,7 +193,7 @@ run(struct operation *o, struct http_request *r,
 		    .len = o->len};
 
 		if (o->body == NULL && o->fd < 0)
-			http_reply_detail(r, 503, no_memory);
+			http_reply_detail(r, 503, api_no_memory);
 		else
 			http_reply_answer(r, &answer);
 		operation_free(o);
@@ -232,7 +231,7 @@ operation_run(struct stepd *s, struct http_request *r, const char *call, bool te
 	if (find_key(s, r, own, &key) != 0)
 		return;
 	if (api_digest(r, digest) != 0) {
-		http_reply_detail(r, 503, no_memory);
+		http_reply_detail(r, 503, api_no_memory);
 		return;
 	}
 	if (key != NULL && answer_again(s, r, call, key, digest))

@@ -1,6 +1,7 @@
 /* Those who wait for an operation: for its 202, or with GET for its answer. */
 #include <stdlib.h>
 
+#include "supervisor/api/api_call.h"
 #include "supervisor/api/operations.h"
 
 static void
@@ -53,7 +54,7 @@ operation_wait(struct operation *o, struct http_request *r, double seconds)
 	struct operation_waiter *w = calloc(1, sizeof(*w));
 
 	if (w == NULL) {
-		http_reply_detail(r, 503, "stepd has no memory left for the request");
+		http_reply_detail(r, 503, api_no_memory);
 		return;
 	}
 	*w = (struct operation_waiter){.operation = o, .http = r};

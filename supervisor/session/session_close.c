@@ -25,7 +25,7 @@ answer_closed(struct session *s)
 			s->current = request;
 			session_reply_status(s);
 		} else {
-			session_refuse(s, request, 404, "training session not found");
+			session_refuse(s, request, 404, sessions_not_found);
 		}
 	}
 }

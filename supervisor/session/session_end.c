@@ -107,7 +107,7 @@ session_discard(struct session *s)
 			session_refuse(s, request, 503,
 			    "the opening that came before with this key failed: send it again");
 		else
-			session_refuse(s, request, 404, "training session not found");
+			session_refuse(s, request, 404, sessions_not_found);
 	}
 	anchor_drop(s);
 	sessions_remove(s);

@@ -25,6 +25,8 @@ enum {
 	SWEEP_SECONDS = 3600,
 };
 
+const char sessions_not_found[] = "training session not found";
+
 int
 store_start(struct stepd *s)
 {

@@ -28,6 +28,9 @@ int sessions_start(struct stepd *s);
 bool sessions_stop(struct stepd *s);
 void sessions_free(struct stepd *s);
 
+/* The sentence of a 404. */
+extern const char sessions_not_found[];
+
 /* The session with that id, or NULL. */
 struct session *sessions_find(struct stepd *s, const char *id);
 
