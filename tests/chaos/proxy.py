@@ -21,15 +21,15 @@ class Carried:
 
     def __init__(self):
         self.wake, self.waker = os.pipe()
+        self.lock = threading.Lock()  # of the pipe: its descriptors belong to others when it is closed
         self.answer_left = None  # bytes of the answer that still pass; None: all
         self.is_cut, self.over = False, threading.Event()
 
     def cut(self):
         """Both sides are gone when it returns."""
-        try:
-            os.write(self.waker, b"x")
-        except OSError:
-            pass  # ended meanwhile
+        with self.lock:
+            if not self.over.is_set():
+                os.write(self.waker, b"x")
         self.over.wait(10)
 
     def cut_answer_after(self, count):
@@ -46,9 +46,13 @@ class Carried:
             end = reset
         end(down)
         end(up)
-        self.over.set()
-        os.close(self.wake)
-        os.close(self.waker)
+        self.close()
+
+    def close(self):
+        with self.lock:
+            self.over.set()
+            os.close(self.wake)
+            os.close(self.waker)
 
     def pass_on(self, down, up):
         readable = select.select([down, up, self.wake], [], [])[0]
@@ -96,13 +100,16 @@ class Proxy:
         while True:
             down, (_, port) = self.listener.accept()
             with self.lock:
-                carried = self.plans.pop(port)
+                carried = self.plans.pop(port, None)
+            if carried is None:  # of somebody who looks for whom had this port before
+                down.close()
+                continue
             try:
                 up = socket.create_connection(self.target, timeout=5)
                 up.settimeout(None)
             except OSError:
                 reset(down)
-                carried.over.set()
+                carried.close()
                 continue
             threading.Thread(target=carried.carry, args=(down, up), daemon=True).start()
 
