@@ -34,7 +34,12 @@ run() {
 	grep -a '^skipped: ' "$log/$name.log" | sed 's/^/    /'
 	if [ "$f" -ne 0 ]; then
 		broken="$broken $name"
+		grep -a '^failed: ' "$log/$name.log" | sort -u | sed 's/^/    /'
 		tail -n 25 "$log/$name.log" | sed 's/^/    /'
+		kept=$log/failed/$(date +%Y%m%d-%H%M%S)-$$-$(echo "$name" | tr / -).log
+		mkdir -p "$log/failed"
+		cp "$log/$name.log" "$kept"
+		echo "    the whole of it: $kept"
 	fi
 }
 

@@ -6,18 +6,20 @@ is in the adapter, once; losses, norms and the final state have the bits of the 
 Standard library only.
 """
 import argparse
+import hashlib
 import os
 import random
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "http"))
 
 import fault_table  # noqa: E402
-from daemon import BUILD, check, finish  # noqa: E402
+from daemon import BUILD, check, failures, finish  # noqa: E402
 from disturber import PROMISES  # noqa: E402
 from run import Run  # noqa: E402
 
@@ -75,22 +77,58 @@ def report(args, run, quiet):
     check(len(ledger.steps) == count, "every step was acknowledged", len(ledger.steps))
     check(lost == 0, "no step is lost", lost)
     check(doubled == 0, "no step is doubled", doubled)
-    check(run.answers == quiet.answers, "the same losses and norms")
-    check(run.final == quiet.final, "the same bytes")
+    check(run.answers == quiet.answers, "the same losses and norms", *other_answers(run.answers, quiet.answers))
+    check(run.final == quiet.final, "the same bytes", *other_bytes(run.final, quiet.final))
     check(ledger.count_faults() >= args.least, "enough faults", ledger.count_faults())
 
 
-def keep_logs(runs):
-    """Of a run that failed, for whoever looks."""
-    to = os.path.join(BUILD, "chaos-logs")
-    shutil.rmtree(to, ignore_errors=True)
-    os.makedirs(to)
+def other_answers(ours, right):
+    return ["step %d: %r, undisturbed %r" % (i + 1, a, b) for i, (a, b) in enumerate(zip(ours, right)) if a != b]
+
+
+def other_bytes(ours, right):
+    for what, data in (("disturbed", ours), ("undisturbed", right)):
+        yield "%s: %d bytes, SHA-256 %s;" % (what, len(data), hashlib.sha256(data).hexdigest())
+    places = [i for i, (a, b) in enumerate(zip(ours, right)) if a != b]
+    if places:
+        yield "%d differ, from %d to %d" % (len(places), places[0], places[-1])
+
+
+def keep(seed, runs):
+    """What a run left that failed, for whoever looks: each in a folder of its own."""
+    kept = os.path.join(BUILD, "chaos-logs")
+    os.makedirs(kept, exist_ok=True)
+    to = tempfile.mkdtemp(prefix="%s-seed-%d-" % (time.strftime("%Y%m%d-%H%M%S"), seed), dir=kept)
     for run in runs:
-        name = os.path.basename(run.folder) + ".log"
-        shutil.copy(run.log, os.path.join(to, name))
-        print("the log of stepd: %s" % os.path.join(to, name))
-    with open(runs[-1].log, errors="replace") as f:
-        print(f.read()[-6000:])
+        name = os.path.join(to, os.path.basename(run.folder))
+        shutil.copy(run.log, name + ".log")
+        for path, data in list(run.store.objects.items()):
+            with open(name + "-" + os.path.basename(path) + ".tar.gz", "wb") as f:
+                f.write(data)
+    if runs:
+        with open(runs[-1].log, errors="replace") as f:
+            print(f.read()[-6000:])
+    with open(os.path.join(to, "failed"), "w") as f:
+        f.writelines(line + "\n" for line in failures)
+    print("what the run left: %s" % to)
+
+
+def both(args, folder, runs):
+    quiet = Run("undisturbed", args, folder, random.Random(args.seed), False)
+    runs.append(quiet)
+    check(quiet.whole() and not quiet.ledger.problems, "the undisturbed run", *quiet.ledger.problems)
+    if quiet.final is None:
+        return
+    run = Run("disturbed", args, folder, random.Random(args.seed + 1), True)
+    runs.append(run)
+    whole = run.whole()
+    check(whole, "the disturbed run came to its end")
+    check(run.ledger.problems == [], "no problem", *run.ledger.problems)
+    if whole:
+        report(args, run, quiet)
+    held = whole and not run.ledger.problems and run.final == quiet.final and run.answers == quiet.answers
+    for name, promise in PROMISES.items():
+        fault_table.tell("chaos", name, promise, held if run.ledger.faults.get(name) else None)
 
 
 def main():
@@ -99,23 +137,13 @@ def main():
     print("seed\t%d (make chaos SEED=%d draws the same)" % (args.seed, args.seed), flush=True)
     folder = tempfile.mkdtemp(prefix="stepd-chaos-")
     subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "tiny")], check=True)
-    quiet = Run("undisturbed", args, folder, random.Random(args.seed), False)
-    check(quiet.whole() and not quiet.ledger.problems, "the undisturbed run", quiet.ledger.problems)
-    runs = [quiet]
-    if quiet.final is not None:
-        run = Run("disturbed", args, folder, random.Random(args.seed + 1), True)
-        runs.append(run)
-        whole = run.whole()
-        check(whole, "the disturbed run came to its end")
-        check(run.ledger.problems == [], "no problem", len(run.ledger.problems))
-        if whole:
-            report(args, run, quiet)
-        held = whole and not run.ledger.problems and run.final == quiet.final and run.answers == quiet.answers
-        for name, promise in PROMISES.items():
-            fault_table.tell("chaos", name, promise, held if run.ledger.faults.get(name) else None)
-    if not quiet.final or quiet.ledger.problems or run.ledger.problems or run.final != quiet.final:
-        keep_logs(runs)
-    shutil.rmtree(folder, ignore_errors=True)
+    runs = []
+    try:
+        both(args, folder, runs)
+    finally:
+        if failures or sys.exc_info()[0]:
+            keep(args.seed, runs)
+        shutil.rmtree(folder, ignore_errors=True)
     finish()
 
 

@@ -45,7 +45,7 @@ class Connector:
         self.keeper, self.proxy, self.ledger, self.rng = keeper, proxy, ledger, rng
         self.state, self.deadline = state, deadline
         self.cuts, self.lock = [], threading.Lock()
-        self.way = ""  # of the last try, to be told
+        self.last = threading.local()  # .way: of the last try of this thread, to be told
 
     def arm(self, cut):
         with self.lock:
@@ -58,9 +58,9 @@ class Connector:
             return self.cuts.pop(0)
 
     def connect(self, cut):
-        self.way = "tls" if self.keeper.tls else "plain"
+        self.last.way = "tls" if self.keeper.tls else "plain"
         if cut is None and self.rng.random() < 0.5:
-            self.way += ", straight"
+            self.last.way += ", straight"
             sock, carried = socket.create_connection(self.keeper.address, timeout=60), None
         else:
             sock, carried = self.proxy.connect(60)
@@ -79,12 +79,23 @@ class Connector:
             raise OverTime("%s %s is not answered" % (method, path))
         cut, began = self.take(method), time.monotonic()
         try:
-            return self.exchange(cut, method, path, body, key, *more)
+            answer = self.exchange(cut, method, path, body, key, *more)
+            self.note_answer(began, method, path, key, answer)
+            return answer
         except (OSError, http.client.HTTPException, ValueError) as error:
+            self.ledger.note(method, path, key or "", "lost after %.3f s:" % (time.monotonic() - began),
+                             cut or "not cut", repr(error))
             if cut is None and not self.keeper.was_down(began):
                 self.ledger.problem("no answer to %s %s, without a cause: %r %s; after %.3f s, stepd is there for %.1f s" % (
-                    method, path, error, self.way, time.monotonic() - began, self.keeper.there_for()))
+                    method, path, error, self.last.way, time.monotonic() - began, self.keeper.there_for()))
             raise Lost(repr(error)) from error
+
+    def note_answer(self, began, method, path, key, answer):
+        if method == "GET" and answer.status == 200:
+            return  # there are many
+        step = answer.headers.get("stepd-step")
+        self.ledger.note(method, path, key or "", "answered after %.3f s:" % (time.monotonic() - began),
+                         answer.status, "step %s" % step if step else "", str(answer.body)[:300])
 
     def exchange(self, cut, method, path, body, key, *more):
         data = b"" if body is None else json.dumps(body).encode()

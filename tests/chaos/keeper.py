@@ -55,8 +55,9 @@ class Disk:
 class Keeper:
     """One stepd after the other, on one port. `settings` gives each its environment."""
 
-    def __init__(self, program, settings, log, port, disk):
+    def __init__(self, program, settings, log, port, disk, ledger):
         self.program, self.settings, self.disk, self.port = program, settings, disk, port
+        self.ledger = ledger
         self.address = ("127.0.0.1", port)
         self.log = open(log, "ab")
         self.lock = threading.Lock()
@@ -70,6 +71,7 @@ class Keeper:
     def run(self):
         while not self.ending:
             status = self.one_life()
+            self.ledger.note("stepd ended with status", status, "after the signals", self.asked)
             if self.ending:
                 break
             with self.lock:
@@ -89,10 +91,12 @@ class Keeper:
         with self.lock:
             self.process = process
         self.starts += 1
+        self.ledger.note("stepd started:", process.pid)
         if not select.select([process.stdout], [], [], READY)[0]:
             self.problems.append("stepd did not start in %d s" % READY)
             process.kill()
         line = process.stdout.readline()
+        self.ledger.note("stepd says:", line.decode(errors="replace").strip())
         with self.lock:
             # One that was killed meanwhile is not up, although it said so.
             if line.startswith(b"listening on ") and not self.asked:
@@ -123,6 +127,7 @@ class Keeper:
                 return False
             self.asked.append(number)
             self.went_down()
+            self.ledger.note("signal", number, "to stepd", self.process.pid)
             self.process.send_signal(number)
             return True
 

@@ -1,11 +1,15 @@
 """What clients were told, and what cannot go together with it. Shared by all threads of a run."""
+import os
 import statistics
 import threading
 import time
 
 
 class Ledger:
-    def __init__(self):
+    """log: path of the log of stepd, which tells between its lines what was done to it and answered."""
+
+    def __init__(self, log):
+        self.log, self.began = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600), time.monotonic()
         self.lock = threading.Lock()
         self.problems = []
         self.steps = {}  # number of the step -> (key, body of the answer)
@@ -18,13 +22,19 @@ class Ledger:
         self.lost = self.doubled = 0  # at the worst, as the status told it
         self.recoveries = {"worker": [], "stepd": []}
 
+    def note(self, *words):
+        line = "chaos: %.3f %s\n" % (time.monotonic() - self.began, " ".join(map(str, words)))
+        os.write(self.log, line.encode())
+
     def problem(self, *words):
+        self.note("PROBLEM:", *words)
         with self.lock:
             if len(self.problems) < 50:
                 self.problems.append(" ".join(map(str, words)))
                 print("problem:", *words, flush=True)
 
     def fault(self, name):
+        self.note("fault:", name)
         with self.lock:
             self.faults[name] = self.faults.get(name, 0) + 1
 
@@ -68,6 +78,7 @@ class Ledger:
 
     def killed(self, what, worker=None):
         """worker: process id of the one that was killed."""
+        self.note("killed:", what, worker or "")
         with self.lock:
             self.pending[what] = time.monotonic()
             if worker is not None:

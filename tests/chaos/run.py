@@ -60,14 +60,15 @@ class Run:
         os.makedirs(self.state, mode=0o700)
         self.log = os.path.join(self.folder, "stepd.log")
         self.certificate, key = certificate(self.folder, "store")
-        self.store, self.ledger = LyingStore(self.certificate, key), Ledger()
+        self.store, self.ledger = LyingStore(self.certificate, key), Ledger(self.log)
         self.disk = Disk(self.state, disturbed and args.small_disk)
         # The seconds are for the disturbance; what comes after it is bounded too.
         deadline = time.monotonic() + (args.seconds if disturbed else 0) + IN_PEACE
         port = free_port(rng)
         # Sealed on the disk, datums need never be rendered again, whatever happens to stepd.
         self.sealed, self.starts = rng.random() < 0.5, random.Random(rng.random())
-        self.keeper = Keeper(os.path.join(BUILD, "stepd"), self.settings, self.log, port, self.disk)
+        self.keeper = Keeper(os.path.join(BUILD, "stepd"), self.settings, self.log, port, self.disk,
+                             self.ledger)
         self.connector = Connector(self.keeper, Proxy(("127.0.0.1", port)), self.ledger, rng, self.state,
                                    deadline)
         self.client = Client(self.connector, self.store, self.disk, self.ledger, self.sealed)

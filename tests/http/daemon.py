@@ -17,6 +17,7 @@ TOKEN = "token-of-the-tests-0123456789"
 BEARER = "Authorization: Bearer " + TOKEN
 
 passed = failed = 0
+failures = []  # the checks that failed, by name, with what there was instead
 
 
 def check(condition, name, *details):
@@ -25,10 +26,14 @@ def check(condition, name, *details):
         passed += 1
     else:
         failed += 1
-        print("failed:", name, *details, flush=True)
+        failures.append(" ".join(["failed:", *map(str, (name, *details))]))
+        print(failures[-1], flush=True)
 
 
 def finish():
+    """The last lines say what failed, where much was printed since."""
+    if failures:
+        print("what failed:", *failures, sep="\n")
     print("%d passed, %d failed" % (passed, failed))
     sys.exit(failed != 0)
 

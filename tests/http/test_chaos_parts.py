@@ -2,12 +2,15 @@
 import contextlib
 import os
 import select
+import shutil
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 
-from daemon import check, finish
+from daemon import BUILD, check, finish
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CHAOS = os.path.join(HERE, "..", "chaos")
@@ -76,12 +79,45 @@ def test_stranger(proxy):
     sock.close()
 
 
+def fail_chaos(build):
+    """A run of two steps that cannot meet what is asked of it: what it printed, and where its logs are."""
+    run = subprocess.run([sys.executable, os.path.join(CHAOS, "chaos.py"), "--steps", "2", "--faults", "1", "--least",
+                          "1000000", "--seconds", "0"],
+                         env={**os.environ, "STEPD_BUILD": build}, capture_output=True, text=True, timeout=300)
+    lines = run.stdout.splitlines()
+    check(run.returncode == 1, "a run that fails says so", run.returncode, run.stderr)
+    last = lines[lines.index("what failed:"):]
+    check(last[1].startswith("failed: enough faults ") and last[1].split()[-1].isdigit(),
+          "the last lines say what failed, and what there was instead", last)
+    check(len(last) == 3, "and nothing else", last)
+    return next(line.split(": ")[1] for line in lines if line.startswith("what the run left: "))
+
+
+def test_what_is_kept():
+    """What a failed run leaves is there for who looks, and the next one does not write over it."""
+    build = tempfile.mkdtemp(prefix="stepd-test-")
+    for name in ("stepd", "stepd-worker"):
+        os.symlink(os.path.abspath(os.path.join(BUILD, name)), os.path.join(build, name))
+    kept = [fail_chaos(build) for _ in range(2)]
+    check(kept[0] != kept[1], "each run has a folder of its own", kept)
+    for folder in kept:
+        names = os.listdir(folder)
+        for name in ("undisturbed.log", "disturbed.log", "undisturbed-final.tar.gz", "disturbed-final.tar.gz"):
+            check(name in names, "the run leaves its logs and states", folder, names)
+        with open(os.path.join(folder, "disturbed.log")) as f:
+            check("batches:train step-1 answered" in f.read(), "the log has what the client was answered")
+        with open(os.path.join(folder, "failed")) as f:
+            check(f.read().startswith("failed: enough faults"), "and what failed")
+    shutil.rmtree(build)
+
+
 def main():
     echo = Echo()
     proxy = Proxy(echo.address)
     test_cut(proxy)
     test_late_cut(proxy)
     test_stranger(proxy)
+    test_what_is_kept()
     finish()
 
 
