@@ -14,7 +14,7 @@ TOKEN = "token-of-the-tests-0123456789"
 SENTENCES = {
     503: ("the session has no worker", "the trainer is stopping", "the worker of the session",
           "the session was stopped while it was loading", "the client went before its turn",
-          "the opening that came before with this key failed", "stepd was started again before this"),
+          "the opening that came before with this key failed", "stepd was started again before this", "the answer was in memory only and is gone"),
     507: ("the trainer has no disk space", "the trainer has no place to write",
           "no space is left for the artifact", "the artifact could not be written: No space"),
     502: ("the trainer artifact upload failed", "the trainer state download failed"),

@@ -17,7 +17,7 @@ STALL = 8  # longer than STEPD_STALL_TIMEOUT of the run
 class LyingStore(Store):
     def __init__(self, cert, key):
         self.armed = {"PUT": [], "GET": []}
-        self.done = []  # (time, method, fault)
+        self.periods = []  # [begin, end] of each fault; end: None while it goes on
         self.on_fault = None  # called with method and fault
         self.lock = threading.Lock()
         super().__init__(cert, key)
@@ -28,7 +28,7 @@ class LyingStore(Store):
 
     def failed_since(self, moment):
         with self.lock:
-            return any(at >= moment for at, _, _ in self.done)
+            return any(end is None or end >= moment for _, end in self.periods)
 
     def take(self, method):
         with self.lock:
@@ -36,11 +36,13 @@ class LyingStore(Store):
                 return None
             return self.armed[method].pop(0)
 
-    def told(self, method, fault):
+    def begin_fault(self, method, fault):
+        period = [time.monotonic(), None]
         with self.lock:
-            self.done.append((time.monotonic(), method, fault))
+            self.periods.append(period)
         if self.on_fault is not None:
             self.on_fault(method, fault)
+        return period
 
     def answer(self, sock, file):
         method, target, _ = file.readline().decode().split()
@@ -50,12 +52,14 @@ class LyingStore(Store):
             if name.lower() == "content-length":
                 length = int(value)
         fault = self.take(method)
-        if fault is not None:
-            self.told(method, fault)
-        if method == "PUT":
-            self.put_or_fail(sock, file, path, length, fault)
-        else:
-            self.get_or_fail(sock, path, fault)
+        period = [] if fault is None else self.begin_fault(method, fault)
+        try:
+            if method == "PUT":
+                self.put_or_fail(sock, file, path, length, fault)
+            else:
+                self.get_or_fail(sock, path, fault)
+        finally:
+            period[1:] = [time.monotonic()]
 
     def put_or_fail(self, sock, file, path, length, fault):
         if fault == "500":
@@ -69,13 +73,22 @@ class LyingStore(Store):
         if len(data) < length:
             return  # stepd has gone meanwhile
         if fault == "stall":
-            time.sleep(STALL)
+            self.stall(sock)
             return
         if fault == "unsaved":
             self.reply(sock, "500 Fault", b"")
             return
         self.objects[path] = data
         self.reply(sock, "200 OK", b"")
+
+    def stall(self, sock):
+        """Until the other side goes."""
+        sock.settimeout(STALL)
+        try:
+            while sock.recv(4096):
+                pass
+        except OSError:
+            pass
 
     def get_or_fail(self, sock, path, fault):
         data = self.objects.get(path)
@@ -88,6 +101,6 @@ class LyingStore(Store):
             return
         sock.sendall(head + data[:len(data) // 2])
         if fault == "stall":
-            time.sleep(STALL)
+            self.stall(sock)
         if fault != "short":
             sock.shutdown(socket.SHUT_RDWR)  # without the end of TLS
