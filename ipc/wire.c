@@ -181,6 +181,54 @@ wire_get_string(struct wire_get *r)
 	return text;
 }
 
+bool
+wire_get_bool(struct wire_get *r)
+{
+	uint8_t value = wire_get_u8(r);
+
+	if (value > 1)
+		r->failed = true;
+	return value == 1;
+}
+
+void
+wire_get_text(struct wire_get *r, char *out, size_t size)
+{
+	const char *text = wire_get_string(r);
+	size_t len = strlen(text);
+
+	if (len >= size) {
+		r->failed = true;
+		len = 0;
+	}
+	memcpy(out, text, len);
+	out[len] = '\0';
+}
+
+void
+wire_get_exactly(struct wire_get *r, void *out, size_t size)
+{
+	size_t len;
+	const void *data = wire_get_bytes(r, &len);
+
+	if (len != size) {
+		r->failed = true;
+		memset(out, 0, size);
+		return;
+	}
+	memcpy(out, data, size);
+}
+
+int
+wire_get_version(struct wire_get *r, uint8_t newest)
+{
+	uint8_t version = wire_get_u8(r);
+
+	if (version > newest)
+		return -EPROTO;
+	return r->failed || version == 0 ? -EBADMSG : version;
+}
+
 int
 wire_get_end(const struct wire_get *r)
 {

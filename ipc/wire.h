@@ -42,6 +42,14 @@ int64_t wire_get_i64(struct wire_get *r);
 double wire_get_f64(struct wire_get *r);
 const void *wire_get_bytes(struct wire_get *r, size_t *len); /* a view */
 const char *wire_get_string(struct wire_get *r); /* a view, NUL-terminated; "" after a failure */
+bool wire_get_bool(struct wire_get *r);		 /* a u8 of 0 or 1 */
+/* A string with its NUL into `size` bytes; a longer one fails the whole and leaves "". */
+void wire_get_text(struct wire_get *r, char *out, size_t size);
+/* Bytes that have to be `size` many; else zeros, and the whole has failed. */
+void wire_get_exactly(struct wire_get *r, void *out, size_t size);
+/* The first byte of a stored record: its version, 1 to `newest`. Else -EPROTO: written by a newer
+   program; or -EBADMSG: no record. */
+int wire_get_version(struct wire_get *r, uint8_t newest);
 /* 0 if everything was there and nothing is left, else -EBADMSG. */
 int wire_get_end(const struct wire_get *r);
 

@@ -37,29 +37,17 @@ operation_record_put(const struct operation_record *record, void *storage, size_
 	return wire_put_end(&w);
 }
 
-static bool
-get_bool(struct wire_get *r)
-{
-	uint8_t value = wire_get_u8(r);
-
-	if (value > 1)
-		r->failed = true;
-	return value == 1;
-}
-
 int
 operation_record_get(struct operation_record *record, const void *data, size_t len)
 {
 	struct wire_get r;
-	const void *digest;
-	uint8_t version;
-	size_t size;
+	int version;
 
 	memset(record, 0, sizeof(*record));
 	wire_get_init(&r, data, len);
-	version = wire_get_u8(&r);
-	if (version != OPERATION_RECORD_VERSION)
-		return version > OPERATION_RECORD_VERSION ? -EPROTO : -EBADMSG;
+	version = wire_get_version(&r, OPERATION_RECORD_VERSION);
+	if (version < 0)
+		return version;
 	record->stage = wire_get_u8(&r);
 	record->kind = wire_get_u8(&r);
 	record->number = wire_get_u64(&r);
@@ -67,16 +55,13 @@ operation_record_get(struct operation_record *record, const void *data, size_t l
 	record->call = wire_get_string(&r);
 	record->session_id = wire_get_string(&r);
 	record->key = wire_get_string(&r);
-	digest = wire_get_bytes(&r, &size);
-	if (r.failed || size != sizeof(record->digest))
-		return -EBADMSG;
-	memcpy(record->digest, digest, size);
+	wire_get_exactly(&r, record->digest, sizeof(record->digest));
 	record->learning_rate = wire_get_f64(&r);
-	record->force = get_bool(&r);
+	record->force = wire_get_bool(&r);
 	record->ids = wire_get_bytes(&r, &record->ids_len);
 	record->status = wire_get_u32(&r);
 	record->headers = wire_get_string(&r);
-	record->has_body = get_bool(&r);
+	record->has_body = wire_get_bool(&r);
 	record->body = wire_get_bytes(&r, &record->body_len);
 	if (wire_get_end(&r) != 0 ||
 	    (record->stage != OPERATION_BEGUN && record->stage != OPERATION_ANSWERED))

@@ -62,21 +62,17 @@ int
 anchor_get(struct anchor *a, const void *data, size_t len)
 {
 	struct wire_get r;
-	const char *sha256;
-	uint8_t version;
+	int version;
 
 	anchor_init(a);
 	wire_get_init(&r, data, len);
-	version = wire_get_u8(&r);
-	if (version != ANCHOR_VERSION)
-		return version > ANCHOR_VERSION ? -EPROTO : -EBADMSG;
+	version = wire_get_version(&r, ANCHOR_VERSION);
+	if (version < 0)
+		return version;
 	a->step = wire_get_u64(&r);
 	a->kind = wire_get_u8(&r);
-	sha256 = wire_get_string(&r);
-	if (r.failed || strlen(sha256) != sizeof(a->sha256) - 1)
-		return -EBADMSG;
-	memcpy(a->sha256, sha256, sizeof(a->sha256));
-	return wire_get_end(&r);
+	wire_get_text(&r, a->sha256, sizeof(a->sha256));
+	return strlen(a->sha256) != sizeof(a->sha256) - 1 ? -EBADMSG : wire_get_end(&r);
 }
 
 /* In the list of all; NULL: no memory. */

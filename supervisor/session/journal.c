@@ -36,15 +36,13 @@ int
 journal_step_get(struct journal_step *step, const void *data, size_t len)
 {
 	struct wire_get r;
-	const void *response;
-	uint8_t version;
-	size_t size;
+	int version;
 
 	memset(step, 0, sizeof(*step));
 	wire_get_init(&r, data, len);
-	version = wire_get_u8(&r);
-	if (version != JOURNAL_VERSION)
-		return version > JOURNAL_VERSION ? -EPROTO : -EBADMSG;
+	version = wire_get_version(&r, JOURNAL_VERSION);
+	if (version < 0)
+		return version;
 	step->stage = wire_get_u8(&r);
 	step->at = wire_get_i64(&r);
 	step->learning_rate = wire_get_f64(&r);
@@ -53,10 +51,8 @@ journal_step_get(struct journal_step *step, const void *data, size_t len)
 	step->gradient_norm = wire_get_f64(&r);
 	step->input_tokens = wire_get_u64(&r);
 	step->supervised_tokens = wire_get_u64(&r);
-	response = wire_get_bytes(&r, &size);
-	if (r.failed || size != sizeof(step->response) ||
-	    (step->stage != JOURNAL_INTENDED && step->stage != JOURNAL_DONE))
+	wire_get_exactly(&r, step->response, sizeof(step->response));
+	if (step->stage != JOURNAL_INTENDED && step->stage != JOURNAL_DONE)
 		return -EBADMSG;
-	memcpy(step->response, response, size);
 	return wire_get_end(&r);
 }

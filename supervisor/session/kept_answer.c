@@ -36,20 +36,15 @@ int
 kept_answer_get(struct kept_answer *answer, const void *data, size_t len)
 {
 	struct wire_get r;
-	const void *digest;
-	uint8_t version;
-	size_t size;
+	int version;
 
 	memset(answer, 0, sizeof(*answer));
 	wire_get_init(&r, data, len);
-	version = wire_get_u8(&r);
-	if (version != KEPT_VERSION)
-		return version > KEPT_VERSION ? -EPROTO : -EBADMSG;
+	version = wire_get_version(&r, KEPT_VERSION);
+	if (version < 0)
+		return version;
 	answer->kind = wire_get_u8(&r);
-	digest = wire_get_bytes(&r, &size);
-	if (r.failed || size != sizeof(answer->digest))
-		return -EBADMSG;
-	memcpy(answer->digest, digest, size);
+	wire_get_exactly(&r, answer->digest, sizeof(answer->digest));
 	answer->step = wire_get_u64(&r);
 	answer->at = wire_get_i64(&r);
 	answer->json = wire_get_bytes(&r, &answer->json_len);

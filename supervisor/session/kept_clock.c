@@ -58,15 +58,13 @@ static int
 place_get(struct place *p, const void *data, size_t len)
 {
 	struct wire_get r;
-	const char *boot;
-	uint8_t version;
+	int version;
 
 	wire_get_init(&r, data, len);
-	version = wire_get_u8(&r);
-	if (version != VERSION)
-		return version > VERSION ? -EPROTO : -EBADMSG;
-	boot = wire_get_string(&r);
-	snprintf(p->boot, sizeof(p->boot), "%s", boot);
+	version = wire_get_version(&r, VERSION);
+	if (version < 0)
+		return version;
+	wire_get_text(&r, p->boot, sizeof(p->boot));
 	p->up = wire_get_i64(&r);
 	p->wall = wire_get_i64(&r);
 	p->seconds = wire_get_i64(&r);

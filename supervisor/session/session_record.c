@@ -55,48 +55,35 @@ session_record_put(const struct session_record *r, void *storage)
 }
 
 static void
-get_text(struct wire_get *w, char *out, size_t size)
-{
-	const char *text = wire_get_string(w);
-	size_t len = strlen(text);
-
-	if (len >= size) {
-		w->failed = true;
-		return;
-	}
-	memcpy(out, text, len + 1);
-}
-
-static void
 get_artifacts(struct wire_get *w, struct session_record *r)
 {
 	for (size_t i = 0; i < 2; i++) {
 		r->saved[i].step = wire_get_u64(w);
 		r->saved[i].size = wire_get_u64(w);
-		get_text(w, r->saved[i].sha256, sizeof(r->saved[i].sha256));
+		wire_get_text(w, r->saved[i].sha256, sizeof(r->saved[i].sha256));
 	}
 	r->verified_step = wire_get_u64(w);
 	r->verified_kind = wire_get_u8(w);
-	get_text(w, r->verified_sha256, sizeof(r->verified_sha256));
+	wire_get_text(w, r->verified_sha256, sizeof(r->verified_sha256));
 }
 
 int
 session_record_get(struct session_record *r, const void *data, size_t len)
 {
 	struct wire_get w;
-	uint8_t version;
+	int version;
 
 	memset(r, 0, sizeof(*r));
 	wire_get_init(&w, data, len);
-	version = wire_get_u8(&w);
-	if (version == 0 || version > SESSION_RECORD_VERSION)
-		return version > SESSION_RECORD_VERSION ? -EPROTO : -EBADMSG;
-	get_text(&w, r->id, sizeof(r->id));
+	version = wire_get_version(&w, SESSION_RECORD_VERSION);
+	if (version < 0)
+		return version;
+	wire_get_text(&w, r->id, sizeof(r->id));
 	r->fate = wire_get_u8(&w);
-	get_text(&w, r->reason, sizeof(r->reason));
-	get_text(&w, r->base_model, sizeof(r->base_model));
-	get_text(&w, r->model_revision, sizeof(r->model_revision));
-	get_text(&w, r->target_modules, sizeof(r->target_modules));
+	wire_get_text(&w, r->reason, sizeof(r->reason));
+	wire_get_text(&w, r->base_model, sizeof(r->base_model));
+	wire_get_text(&w, r->model_revision, sizeof(r->model_revision));
+	wire_get_text(&w, r->target_modules, sizeof(r->target_modules));
 	r->lora_rank = wire_get_u32(&w);
 	r->seed = wire_get_u32(&w);
 	r->maximum_datum_tokens = wire_get_u64(&w);
@@ -107,8 +94,8 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 	r->beta2 = wire_get_f64(&w);
 	r->epsilon = wire_get_f64(&w);
 	r->max_grad_norm = wire_get_f64(&w);
-	get_text(&w, r->compute, sizeof(r->compute));
-	get_text(&w, r->device, sizeof(r->device));
+	wire_get_text(&w, r->compute, sizeof(r->compute));
+	wire_get_text(&w, r->device, sizeof(r->device));
 	r->step = wire_get_u64(&w);
 	r->tokens_seen = wire_get_u64(&w);
 	r->loss_count = wire_get_u32(&w);
@@ -118,7 +105,7 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 		r->losses[i] = wire_get_f64(&w);
 	r->saved_step = wire_get_u64(&w);
 	r->saved_kind = wire_get_u8(&w);
-	get_text(&w, r->saved_sha256, sizeof(r->saved_sha256));
+	wire_get_text(&w, r->saved_sha256, sizeof(r->saved_sha256));
 	r->opened_at = wire_get_i64(&w);
 	r->changed_at = wire_get_i64(&w);
 	if (version >= 2)

@@ -41,13 +41,12 @@ upload_put(const struct upload *u, void *storage)
 static void
 get_digest(struct wire_get *r, char out[65])
 {
-	const char *text = wire_get_string(r);
-	size_t len = strlen(text);
+	size_t len;
 
+	wire_get_text(r, out, 65);
+	len = strlen(out);
 	if (len != 0 && len != 64)
 		r->failed = true;
-	else
-		memcpy(out, text, len + 1);
 }
 
 int
@@ -55,13 +54,13 @@ upload_get(struct upload *u, const void *data, size_t len)
 {
 	struct wire_get r;
 	const void *url;
-	uint8_t version;
+	int version;
 
 	*u = (struct upload){0};
 	wire_get_init(&r, data, len);
-	version = wire_get_u8(&r);
-	if (version != UPLOAD_VERSION)
-		return version > UPLOAD_VERSION ? -EPROTO : -EBADMSG;
+	version = wire_get_version(&r, UPLOAD_VERSION);
+	if (version < 0)
+		return version;
 	u->step = wire_get_u64(&r);
 	get_digest(&r, u->sha256);
 	u->url_step = wire_get_u64(&r);

@@ -10,27 +10,33 @@ enum { RECORD_VERSION = 1 };
 
 static const char start_key[] = "start";
 
+static int
+get_start(uint64_t *start, const void *data, size_t len)
+{
+	struct wire_get r;
+	int version;
+
+	wire_get_init(&r, data, len);
+	version = wire_get_version(&r, RECORD_VERSION);
+	if (version < 0)
+		return version;
+	*start = wire_get_u64(&r);
+	return wire_get_end(&r);
+}
+
 int
 event_ids_init(struct event_ids *ids, struct store *store)
 {
-	struct wire_get r;
 	uint64_t before = 0;
 	size_t len;
 	void *data;
 	int error = store_get(store, STORE_META, start_key, sizeof(start_key) - 1, &data, &len);
 
 	if (error == 0) {
-		wire_get_init(&r, data, len);
-		if (wire_get_u8(&r) != RECORD_VERSION)
-			error = -EPROTO;
-		before = wire_get_u64(&r);
-		if (error == 0)
-			error = wire_get_end(&r);
+		error = get_start(&before, data, len);
 		free(data);
-	} else if (error == -ENOENT) {
-		error = 0;
 	}
-	if (error != 0)
+	if (error != 0 && error != -ENOENT)
 		return error;
 	*ids = (struct event_ids){.start = before + 1, .last = (before + 1) * EVENTS_PER_START};
 	return 0;

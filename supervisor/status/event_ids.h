@@ -21,7 +21,7 @@ struct event_ids {
 };
 
 /* Numbers this start: one more than the store holds. 0, or -errno where its record cannot be read:
-   -EPROTO, of a newer stepd. */
+   -EPROTO (a newer stepd wrote it), -EBADMSG, or of the store. */
 int event_ids_init(struct event_ids *ids, struct store *store);
 /* Writes the number into the store, in the background; done(ctx, error) hands the outcome to
    event_ids_kept, unless the ids are gone by then. Nothing happens where it is kept or on its way;

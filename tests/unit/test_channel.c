@@ -139,4 +139,43 @@ TEST(unsealed)
 	close(fd);
 }
 
-TEST_MAIN(TEST_CASE(round_trip), TEST_CASE(garbage), TEST_CASE(wire_limits), TEST_CASE(unsealed))
+TEST(wire_records)
+{
+	uint8_t body[64], digest[4];
+	struct wire_put w;
+	struct wire_get r;
+	char text[4];
+
+	wire_put_init(&w, body, sizeof(body));
+	wire_put_u8(&w, 2);
+	wire_put_u8(&w, 1);
+	wire_put_string(&w, "abc");
+	wire_put_bytes(&w, "\1\2\3\4", 4);
+	wire_get_init(&r, body, w.len);
+	CHECK(wire_get_version(&r, 3) == 2 && wire_get_bool(&r));
+	wire_get_text(&r, text, sizeof(text));
+	wire_get_exactly(&r, digest, sizeof(digest));
+	CHECK(wire_get_end(&r) == 0 && memcmp(digest, "\1\2\3\4", 4) == 0);
+	CHECK_STR(text, "abc");
+
+	wire_get_init(&r, body, w.len); /* a newer program's */
+	CHECK(wire_get_version(&r, 1) == -EPROTO);
+	wire_get_init(&r, body, 0);
+	CHECK(wire_get_version(&r, 1) == -EBADMSG);
+	wire_get_init(&r, "\0", 1);
+	CHECK(wire_get_version(&r, 1) == -EBADMSG);
+	wire_get_init(&r, body, w.len); /* 2 is no truth */
+	wire_get_bool(&r);
+	CHECK(r.failed);
+	wire_get_init(&r, body + 2, w.len - 2); /* no room for the NUL */
+	wire_get_text(&r, text, 3);
+	CHECK(r.failed);
+	CHECK_STR(text, "");
+	wire_get_init(&r, body + 2, w.len - 2); /* "abc" and its NUL are 4 bytes */
+	memset(digest, 7, sizeof(digest));
+	wire_get_exactly(&r, digest, 3);
+	CHECK(r.failed && memcmp(digest, "\0\0\0\7", 4) == 0);
+}
+
+TEST_MAIN(TEST_CASE(round_trip), TEST_CASE(garbage), TEST_CASE(wire_limits),
+    TEST_CASE(wire_records), TEST_CASE(unsealed))
