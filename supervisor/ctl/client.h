@@ -5,9 +5,10 @@
 #ifndef SUPERVISOR_CTL_CLIENT_H
 #define SUPERVISOR_CTL_CLIENT_H
 
-#include <stdio.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "ipc/json.h"
 #include "supervisor/ctl/options.h"
@@ -17,6 +18,7 @@ struct client;
 /* The answer to a call. */
 struct reply {
 	long status;
+	unsigned retry_after; /* seconds until the same is worth sending again; 0: not told */
 	struct json_doc *doc; /* NULL if the body is no JSON */
 };
 
@@ -28,12 +30,24 @@ struct client *client_new(const char *url, const char *token, const char *ca);
 struct client *client_from_options(const struct ctl_arguments *a);
 void client_free(struct client *c);
 
-/* One call; body is JSON text or NULL. 0 with *r whatever the status (reply_fini it), or
-   CTL_UNREACHABLE after a line on stderr. */
+/* How long a call goes on trying where a service that has answered once is away, or says that the
+   same is worth sending again: for each outage, until *stop (or NULL) is not 0. None at first. */
+void client_patience(struct client *c, unsigned seconds, const volatile sig_atomic_t *stop);
+
+/* An Idempotency-Key that nobody else has. */
+enum { CLIENT_KEY_MAX = 64 };
+void client_key(struct client *c, char key[CLIENT_KEY_MAX]);
+
+/* One call; body is JSON text or NULL. However often it is sent, it has one key, so it is done
+   once. 0 with *r whatever the status (reply_fini it), or CTL_UNREACHABLE after a line on stderr.
+ */
 int client_call(
     struct client *c, const char *method, const char *path, const char *body, struct reply *r);
-/* The same, and anything but a 2xx is reported on stderr as CTL_REFUSED. `doing` begins the line:
-   "opening the session". */
+/* The same with the key of an earlier call: where that was done, its answer comes. */
+int client_call_again(struct client *c, const char *key, const char *method, const char *path,
+    const char *body, struct reply *r);
+/* client_call, and anything but a 2xx is reported on stderr as CTL_REFUSED. `doing` begins the
+   line: "opening the session". */
 int client_expect(struct client *c, const char *doing, const char *method, const char *path,
     const char *body, struct reply *r);
 void reply_fini(struct reply *r);

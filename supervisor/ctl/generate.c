@@ -89,9 +89,7 @@ ask(struct look *look, bool adapter)
 		printf("adapter %s:\n%s\n\n", adapter ? "on" : "off", text == NULL ? "" : text);
 	}
 	reply_fini(&reply);
-	if (rc != 0)
-		fputs("stepctl: out of memory\n", stderr);
-	return rc;
+	return rc != 0 ? ctl_out_of_memory() : 0;
 }
 
 static int

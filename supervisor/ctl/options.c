@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "supervisor/ctl/verbs.h"
+
 static int
 find(const struct ctl_option *table, const char *name, size_t len)
 {
@@ -128,4 +130,11 @@ ctl_print_options(FILE *to, const struct ctl_option *table)
 			fprintf(to, " [%s]", table->standard);
 		fputc('\n', to);
 	}
+}
+
+int
+ctl_out_of_memory(void)
+{
+	fputs("stepctl: out of memory\n", stderr);
+	return CTL_FAILED;
 }

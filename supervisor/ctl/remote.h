@@ -16,7 +16,8 @@ struct remote {
 	char id[129]; /* "" = no session */
 	uint64_t step;
 	double last_loss;
-	char **datum_ids; /* (count), of the rows in order; owned */
+	const struct rows *rows; /* that were rendered; the caller's */
+	char **datum_ids;	 /* (count), of the rows in order; owned */
 	size_t count;
 };
 
@@ -35,9 +36,10 @@ struct remote_result {
 
 /* All return 0 or an enum ctl_exit after lines on stderr. */
 int remote_open(struct remote *r, const struct remote_options *o);
-/* Renders every row; a row that is refused is named by file and line. */
+/* Renders every row; a row that is refused is named by file and line. The rows stay until the
+   session is closed: a service that was started again may have to be given them again. */
 int remote_render(struct remote *r, const struct rows *rows);
-/* One step over the rows named by index. */
+/* One step over the rows named by index, done once whatever happens to the connection. */
 int remote_train(struct remote *r, const size_t *rows, size_t count, double learning_rate,
     struct remote_result *out);
 /* Has the artifact ("state" or "sampling") saved into the service's object store and fetches it to

@@ -36,6 +36,8 @@ static const struct ctl_option options[] = {
     {"in-order", NULL, NULL, "take the rows in the file's order, not shuffled"},
     {"resume", "FILE", NULL, "go on from a state file: its step is where the rows go on"},
     CTL_SERVICE_OPTIONS,
+    {"retry", "SECONDS", "600",
+	"how long to go on trying where that service is away or busy; 0: not at all"},
     {"json", NULL, NULL, "print the outcome as JSON"},
     {NULL, NULL, NULL, NULL},
 };
@@ -45,6 +47,7 @@ struct run {
 	struct remote_options open;
 	struct plan_options how;
 	double learning_rate;
+	unsigned retry_seconds;
 	uint64_t max_steps; /* 0 = no limit */
 	const char *out;
 	struct rows rows;
@@ -79,14 +82,16 @@ static int
 read_numbers(struct run *run)
 {
 	const struct ctl_arguments *a = &run->arguments;
-	uint64_t epochs, batch = 0, tokens = 0;
+	uint64_t epochs, batch = 0, tokens = 0, retry;
 
 	if (ctl_uint(a, "rank", 1, 4096, &run->open.rank) != 0 ||
 	    ctl_positive(a, "lr", &run->learning_rate) != 0 ||
 	    ctl_uint(a, "epochs", 1, 100000, &epochs) != 0 ||
 	    ctl_uint(a, "batch-size", 1, 1000000, &batch) != 0 ||
-	    ctl_uint(a, "seed", 0, UINT32_MAX, &run->open.seed) != 0)
+	    ctl_uint(a, "seed", 0, UINT32_MAX, &run->open.seed) != 0 ||
+	    ctl_uint(a, "retry", 0, 1000000, &retry) != 0)
 		return -1;
+	run->retry_seconds = (unsigned)retry;
 	if (ctl_switch(a, "batch-tokens")) {
 		if (ctl_uint(a, "batch-tokens", 1, 1u << 30, &tokens) != 0)
 			return -1;
@@ -148,7 +153,10 @@ connect_service(struct run *run)
 
 	if (ctl_value(a, "url") != NULL || getenv("STEPD_URL") != NULL) {
 		run->remote.client = client_from_options(a);
-		return run->remote.client == NULL ? CTL_USAGE : 0;
+		if (run->remote.client == NULL)
+			return CTL_USAGE;
+		client_patience(run->remote.client, run->retry_seconds, &stop_asked);
+		return 0;
 	}
 	if (snprintf(log, sizeof(log), "%s/stepd.log", run->out) >= (int)sizeof(log))
 		return CTL_USAGE;
@@ -251,9 +259,7 @@ print_outcome(const struct run *run)
 	text = json_writer_text(&w, NULL);
 	if (text != NULL)
 		puts(text);
-	else
-		fputs("stepctl: out of memory\n", stderr);
-	rc = text != NULL ? 0 : CTL_FAILED;
+	rc = text != NULL ? 0 : ctl_out_of_memory();
 	json_writer_fini(&w);
 	return rc;
 }
@@ -302,10 +308,8 @@ train_run(int argc, char **argv)
 		return CTL_USAGE;
 	if (rows_read(&run.rows, ctl_value(&run.arguments, "data")) != 0)
 		return CTL_USAGE;
-	if (plan_make(&run.plan, &run.rows, &run.how) != 0) {
-		fputs("stepctl: out of memory\n", stderr);
-		return CTL_FAILED;
-	}
+	if (plan_make(&run.plan, &run.rows, &run.how) != 0)
+		return ctl_out_of_memory();
 	if (mkdir(run.out, 0777) != 0 && errno != EEXIST) {
 		fprintf(stderr, "stepctl: %s: %s\n", run.out, strerror(errno));
 		return CTL_USAGE;

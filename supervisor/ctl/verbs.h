@@ -15,6 +15,9 @@ enum ctl_exit {
 	CTL_INTERRUPTED = 130, /* Ctrl-C: train saves first, unless it comes twice */
 };
 
+/* Says so on stderr: CTL_FAILED. */
+int ctl_out_of_memory(void);
+
 struct ctl_option;
 
 struct ctl_verb {

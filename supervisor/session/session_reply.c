@@ -22,7 +22,8 @@ add_step(struct session *s, struct http_request *http)
 static void
 add_retry(struct session *s, struct http_request *http, unsigned status)
 {
-	if (status == 503 && (s->stopping || s->state != SESSION_NEEDS_RESTORE))
+	if (status == 503 &&
+	    (s->stopping || (s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_AWAITING)))
 		http_add_header(http, "Retry-After", s->stopping ? "30" : "2");
 }
 
