@@ -49,6 +49,8 @@ void session_keep_outcome(struct session *s, const struct message_trained *train
 void session_settle(struct session *s);
 /* The same after a worker was brought back: on with what is under way, else as session_settle. */
 void session_go_on(struct session *s);
+/* Its worker has gone: what is under way waits for another one, unless stepd stops. */
+void session_worker_gone(struct session *s);
 /* Without a worker: what waits is answered, the slot is free. */
 void session_lose_worker(struct session *s);
 /* session_close.c: it has no worker any more, and its request to be closed is under way. */

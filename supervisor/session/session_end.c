@@ -23,8 +23,8 @@ session_lose_worker(struct session *s)
 		session_event(s, EV_REQUEST, &none);
 }
 
-static void
-without_worker(struct session *s)
+void
+session_worker_gone(struct session *s)
 {
 	if (!s->stopping) {
 		session_recover(s);
@@ -65,7 +65,7 @@ void
 session_settle(struct session *s)
 {
 	if (s->child == NULL) {
-		without_worker(s);
+		session_worker_gone(s);
 		return;
 	}
 	s->restore.tries = 0;
@@ -117,7 +117,7 @@ void
 ready_died(struct session *s, struct session_input *in)
 {
 	(void)in;
-	without_worker(s);
+	session_worker_gone(s);
 }
 
 /* Its state goes to the spool first, so that nothing has to be replayed. */
@@ -151,7 +151,7 @@ void
 busy_died(struct session *s, struct session_input *in)
 {
 	session_blame(s, in->death->class);
-	without_worker(s);
+	session_worker_gone(s);
 }
 
 /* What is under way is finished first. */
@@ -184,14 +184,15 @@ closing_died(struct session *s, struct session_input *in)
 	} else if (s->current != NULL) {
 		session_close_for_good(s);
 	} else if (s->restore.failed) {
-		snprintf(s->record.reason, sizeof(s->record.reason), "%s",
-		    s->restore.newer ? "has a journal of a newer stepd"
-				     : "could not be brought back");
+		if (!s->stopping)
+			snprintf(s->record.reason, sizeof(s->record.reason), "%s",
+			    s->restore.newer ? "has a journal of a newer stepd"
+					     : "could not be brought back");
 		session_lose_worker(s);
 	} else {
 		snprintf(s->record.reason, sizeof(s->record.reason), "%s",
 		    s->undone ? "was ended, for its step could not be kept" : "");
 		s->undone = false;
-		without_worker(s);
+		session_worker_gone(s);
 	}
 }

@@ -155,7 +155,7 @@ intending_kept(struct session *s, struct session_input *in)
 {
 	(void)in;
 	if (s->child == NULL)
-		session_recover(s);
+		session_worker_gone(s);
 	else
 		train_ask(s);
 }

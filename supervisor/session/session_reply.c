@@ -107,14 +107,17 @@ const char *
 session_lost_sentence(const struct session *s)
 {
 	static char sentence[256];
-	bool tried = s->state == SESSION_RESTORING;
+	const char *next = "restore it, or open a new session from a saved state";
+	const char *why = s->stopping ? "stepd stops" : "stepd was started again";
+
+	if (s->stopping)
+		next = "the next stepd brings it back; send the request again then";
+	else if (s->state == SESSION_RESTORING)
+		next = "another one is tried; send the request again later";
 
 	snprintf(sentence, sizeof(sentence),
 	    "the session has no worker (%s%s); it was at step %llu, saved at step %llu: %s",
-	    s->record.reason[0] != '\0' ? "the worker " : "stepd was started again",
-	    s->record.reason, (unsigned long long)s->record.step,
-	    (unsigned long long)s->record.saved_step,
-	    tried ? "another one is tried; send the request again later"
-		  : "restore it, or open a new session from a saved state");
+	    s->record.reason[0] != '\0' ? "the worker " : why, s->record.reason,
+	    (unsigned long long)s->record.step, (unsigned long long)s->record.saved_step, next);
 	return sentence;
 }

@@ -105,6 +105,8 @@ checking_kept(struct session *s, struct session_input *in)
 	(void)in;
 	s->state = SESSION_CHECKING;
 	if (s->stopping) {
+		if (s->current != NULL)
+			session_reply_detail(s, 503, "the trainer is stopping");
 		session_lose_worker(s);
 	} else if (s->stepd->config->persist_data && !s->restore.read) {
 		s->restore.read = true;

@@ -117,5 +117,5 @@ snapshotting_died(struct session *s, struct session_input *in)
 	(void)in;
 	put_off(s);
 	end(s);
-	session_recover(s);
+	session_worker_gone(s);
 }

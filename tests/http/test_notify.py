@@ -1,5 +1,4 @@
 """What systemd is told: READY, STATUS, STOPPING, RELOADING, WATCHDOG; and that its unit is a valid one."""
-import ctypes
 import os
 import re
 import select
@@ -12,11 +11,10 @@ import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish
 from fault_table import NOT_TRIED, fault
+from held_store import HeldStore
 from trainer import Trainer, background
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-LIBC = ctypes.CDLL(None, use_errno=True)
-PTRACE_SEIZE, PTRACE_INTERRUPT, PTRACE_DETACH, WALL = 0x4206, 0x4207, 17, 0x40000000
 
 
 class Manager:
@@ -116,33 +114,6 @@ def odd_sockets():
             check(t.call("GET", "/healthz")[0] == 200, "it runs", name)
 
 
-def ptrace(request, tid):
-    LIBC.ptrace.argtypes = (ctypes.c_long,) * 4
-    if LIBC.ptrace(request, tid, 0, 0) != 0:
-        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-
-
-def store_thread(t):
-    tasks = "/proc/%d/task" % t.process.pid
-    for tid in os.listdir(tasks):
-        with open(os.path.join(tasks, tid, "comm")) as f:
-            if f.read() == "store\n":
-                return int(tid)
-    return None
-
-
-def stop_when_idle(t, tid):
-    """Stops the store's thread where it holds no lock: it sleeps, and has nothing to do."""
-    path = "/proc/%d/task/%d/stat" % (t.process.pid, tid)
-    while True:
-        idle = t.document()["store"]["changes_waiting"] == 0
-        with open(path) as f:
-            if idle and f.read().rpartition(")")[2].split()[0] == "S":
-                break
-    ptrace(PTRACE_INTERRUPT, tid)
-    os.waitpid(tid, WALL)
-
-
 @fault("the store's thread or the event loop stands still", "systemd is given no sign of life")
 def watchdog(name):
     """Signs of life come while the loop turns and the store's thread works; they stop with either."""
@@ -161,21 +132,18 @@ def watchdog(name):
         t.process.send_signal(signal.SIGCONT)
         check(manager.wait(lambda m: m.get("WATCHDOG") == "1") is not None, "and again")
         s = t.opened()
-        tid = store_thread(t)
-        check(tid is not None, "the store's thread has a name")
         try:
-            ptrace(PTRACE_SEIZE, tid)
+            held = HeldStore(t)
         except OSError as e:
             print("the store's thread cannot be stopped here: %s" % e)
             return NOT_TRIED
-        stop_when_idle(t, tid)
         step = background(t.train, s)
         message = manager.wait(lambda m: "the store does not answer" in m.get("STATUS", ""))
         check(message is not None, "a store that stands still is told", manager.told[-5:])
         check(manager.wait(lambda m: "WATCHDOG" in m, 1.5) is None, "and no sign of life", manager.told[-5:])
         check(t.ask("GET", "/healthz")[0] == 200, "though the loop turns")
         check(t.document()["store"]["changes_waiting"] > 0, "status answers too", t.document()["store"])
-        ptrace(PTRACE_DETACH, tid)
+        held.let_go()
         check(step()[0] == 200, "the step is done when it goes on")
         check(manager.wait(lambda m: m.get("WATCHDOG") == "1") is not None, "and there is life again")
         check("the store has not finished a change" in t.logged(), "the log says so")

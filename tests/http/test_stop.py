@@ -1,0 +1,123 @@
+"""SIGTERM while a session waits for its store: whatever the wait is for, who asked is answered, and the stop
+does not wait for its deadline."""
+import glob
+import os
+import shutil
+import signal
+import tempfile
+import time
+
+from daemon import check, finish
+from fault_table import NOT_TRIED, fault
+from faulty_store import Store, certificate
+from held_store import HeldStore
+from trainer import Trainer, background
+
+folder = tempfile.mkdtemp(prefix="stepd-test-")
+cert, key = certificate(folder, "good")
+store = Store(cert, key)
+SETTINGS = {"STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost", "STEPD_STOP_TIMEOUT": "50"}
+STOPPING = {"detail": "the trainer is stopping"}
+
+
+def until(what, condition):
+    end = time.monotonic() + 30
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.01)
+    check(condition(), what)
+
+
+class Held:
+    """A trainer at step 2 whose upload of step 1 is known; a request that waits for its store."""
+
+    def __init__(self, **settings):
+        self.t = Trainer(**{**SETTINGS, **settings})
+        self.s = self.t.opened()
+        self.t.render(self.s)
+        for path in ("/ok/state", None):
+            check(self.t.train(self.s)[0] == 200, "trained")
+            check(path is None or self.t.save(self.s, store.url(path))[0] == 200, "saved")
+
+    def restarted_without_spool(self):
+        """The same, without a worker: the spool is gone, and the journal behind the upload."""
+        until("a snapshot", lambda: self.t.status(self.s)["replay_steps"] == 0)
+        self.t.end(signal.SIGKILL)
+        for path in glob.glob(os.path.join(self.t.folder, "state", "spool", "*")):
+            os.remove(path)
+        self.t = Trainer(folder=self.t.folder, **SETTINGS)
+        until("it needs somebody", lambda: self.t.status(self.s)["state"] == "needs_restore")
+
+    def worker(self):
+        return self.t.document()["sessions"][0]["worker"]
+
+    def stopped_during(self, name, wanted, call, *args, kill=False):
+        """The answer to a call that waits for the store when SIGTERM comes."""
+        held = HeldStore(self.t)
+        answer = background(call, *args)
+        until("the store is asked: " + name, lambda: self.t.document()["store"]["changes_waiting"] > 0)
+        if kill:
+            os.kill(self.worker()["pid"], signal.SIGKILL)
+            until("the worker is gone: " + name, lambda: self.worker() is None)
+        self.t.process.send_signal(signal.SIGTERM)
+        until("it stops: " + name, lambda: "Terminated: stopping" in self.t.logged())
+        held.let_go()
+        self.t.process.wait(60)  # not stop(), which would hurry it
+        check(self.t.stop() == 0, "ends with 0", name)
+        status, body, headers = answer()
+        check(status == wanted, "answered", name, status, body)
+        check(status != 503 or headers.get("retry-after") == "30", "says when to try again", name, headers)
+        check("did not finish in time" not in self.t.logged(), "nobody was left behind", name, self.t.logged()[-2000:])
+        return body
+
+    def ended(self, step):
+        """Started again, it is where it was."""
+        self.t = Trainer(folder=self.t.folder, **SETTINGS)
+        st = self.t.status(self.s)
+        check(st["step"] == step, "the step", st)
+        self.t.__exit__(None)
+
+
+@fault("stepd is stopped while a session waits for its disk: to begin a step, keep an answer, upload, close, open or "
+       "go back", "who asked is answered; the stop does not wait for its deadline")
+def waits():
+    try:
+        h = Held()
+        HeldStore(h.t).let_go()
+    except OSError as e:
+        print("the store's thread cannot be stopped here: %s" % e)
+        return NOT_TRIED
+    h.stopped_during("a step", 200, h.t.train, h.s)
+    h.ended(3)
+    h = Held()
+    body = h.stopped_during("a step without its worker", 503, h.t.train, h.s, kill=True)
+    check("the next stepd brings it back" in body["detail"], "says what comes", body)
+    h.ended(2)
+    h = Held()
+    keyed = (h.t.ask, "POST", "/v1/sessions/%s/datums:render" % h.s,
+             {"examples": [{"example_id": "x", "messages": [{"role": "user", "content": "q"},
+                                                            {"role": "assistant", "content": "a"}]}]},
+             ["Idempotency-Key: k"])
+    h.stopped_during("an answer", 200, *keyed)
+    h.ended(2)
+    h = Held()
+    h.stopped_during("an upload", 200, h.t.save, h.s, store.url("/ok/again"))
+    h.ended(2)
+    h = Held()
+    h.stopped_during("closing", 200, h.t.close, h.s, "?force=true")
+    shutil.rmtree(h.t.folder)
+    h = Held()
+    h.t.close(h.s, "?force=true")
+    h.stopped_during("opening", 200, h.t.open)
+    shutil.rmtree(h.t.folder)
+    h = Held(STEPD_SNAPSHOT_STEPS="1")
+    h.restarted_without_spool()
+    body = h.stopped_during("going back", 503, h.t.ask, "POST", "/v1/sessions/%s:restore" % h.s,
+                            {"restore_url": store.url("/ok/state")})
+    check(body == STOPPING, "told", body)
+    h.ended(1)
+    return None
+
+
+waits()
+shutil.rmtree(folder)
+finish()
