@@ -15,6 +15,10 @@ session_action *session_table_cell(enum session_state state, enum session_event 
 /* session.c: the request that waits longest, out of the line; or NULL. */
 struct session_request *session_take(struct session *s);
 
+/* session_work.c: the same, but those that were answered before or ended two workers, which get
+   their answer. */
+struct session_request *session_take_new(struct session *s);
+
 /* session_reply.c: answers to the request under way, which they end. The session may be gone after
    session_settle, and after everything that calls it. */
 void session_reply_json(struct session *s, unsigned status, const char *json, size_t len);

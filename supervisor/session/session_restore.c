@@ -315,9 +315,7 @@ serve_behind(struct session *s)
 {
 	struct session_request *request;
 
-	while ((request = session_take(s)) != NULL) {
-		if (session_answer_again(s, request))
-			continue;
+	while ((request = session_take_new(s)) != NULL) {
 		if (request->kind == REQUEST_RENDER || request->kind == REQUEST_CLOSE ||
 		    request->kind == REQUEST_VERIFY) {
 			s->current = request;

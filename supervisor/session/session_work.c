@@ -97,15 +97,27 @@ session_begin(struct session *s)
 	begin[s->current->kind](s);
 }
 
+struct session_request *
+session_take_new(struct session *s)
+{
+	struct session_request *request;
+
+	while ((request = session_take(s)) != NULL) {
+		if (request->kind == REQUEST_VERIFY)
+			verify_resolve(s, request);
+		if (!session_answer_again(s, request) && !session_refuse_quarantined(s, request))
+			break;
+	}
+	return request;
+}
+
 void
 ready_request(struct session *s, struct session_input *in)
 {
-	struct session_request *request = session_take(s);
+	struct session_request *request = session_take_new(s);
 
 	(void)in;
-	if (request->kind == REQUEST_VERIFY)
-		verify_resolve(s, request);
-	if (session_answer_again(s, request) || session_refuse_quarantined(s, request)) {
+	if (request == NULL) {
 		session_settle(s);
 		return;
 	}

@@ -272,7 +272,7 @@ train(struct message *m, struct wire_put *w, const char *fault)
 
 	if (message_get_train(&m->body, &settings) != 0 || settings.step != step)
 		_exit(9);
-	if (!ids_are_known(m->fd, &count)) {
+	if (!ids_are_known(m->fd, &count) || strcmp(fault, "unknown") == 0) {
 		refuse(m->request, 422, "the batch names an unknown rendered datum", -1);
 		return;
 	}

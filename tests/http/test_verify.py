@@ -348,6 +348,31 @@ def worker_dies_meanwhile():
         check(verify(t, s, "/ok/second", sha256=sha(b"state 7"))[0] == 200, "another artifact is")
 
 
+def datums_awaited():
+    """A session that waits for its datums after a restart judges its artifacts as ever: what it saved last
+    where nothing else is said, and not what ended two workers."""
+    for faults, how in ((("VERIFY:1:crash",), "poison"), ((), "right")):
+        t = Trainer(**transfers)
+        s = t.opened()
+        t.render(s)
+        t.train(s)
+        t.save(s, store.url("/ok/state"))
+        t.train(s)
+        t.end(signal.SIGKILL)
+        with Trainer("TRAIN:1:unknown", *faults, folder=t.folder, **transfers) as t:
+            until = time.monotonic() + 30
+            while t.status(s)["state"] != "needs_restore" and time.monotonic() < until:
+                time.sleep(0.01)
+            check(t.status(s)["state"] == "needs_restore", "it waits", t.status(s))
+            for _ in range(2):
+                status, body = verify(t, s, "/ok/state")
+                if how == "right":
+                    check(status == 200 and body["step"] == 1, "what was saved last", status, body)
+                    continue
+                check(status == 422 and "twice" in body["detail"], how, status, body)
+                check(t.document()["sessions"][0]["worker_ends"] == {"signal": 2}, "by two workers", t.document())
+
+
 @fault("stepd is stopped while an artifact is downloaded to be verified", "503; the stop does not wait")
 def stops():
     """A stop does not wait for a download."""
@@ -368,6 +393,7 @@ wrong()
 bodies()
 downloads()
 worker_dies_meanwhile()
+datums_awaited()
 stops()
 shutil.rmtree(folder)
 finish()
