@@ -39,6 +39,10 @@ save_begin(struct session *s)
 	struct wire_put w;
 
 	/* Before an upload there is always a snapshot. A state that is saved is one itself. */
+	if (s->current->artifact != ARTIFACT_STATE && s->anchor.coming != NULL) {
+		s->state = SESSION_SECURING; /* it may be of an older step: another one follows */
+		return;
+	}
 	if (s->current->artifact != ARTIFACT_STATE && snapshot_is_possible(s)) {
 		snapshot_begin(s);
 		return;
@@ -124,7 +128,12 @@ void
 securing_anchored(struct session *s, struct session_input *in)
 {
 	(void)in;
-	upload_secured(s);
+	if (s->spool >= 0)
+		upload_secured(s);
+	else if (s->child == NULL)
+		session_worker_gone(s);
+	else
+		save_begin(s);
 }
 
 void

@@ -63,6 +63,21 @@ TEST(answers_are_expected_only_when_asked)
 	}
 }
 
+/* Before an upload the newest state is on the disk: a snapshot on its way may be of an older step,
+   and another one can follow only when it has arrived. A state that is saved is the snapshot
+   itself. */
+TEST(an_upload_waits_for_the_snapshot_on_its_way)
+{
+	struct session s = {.state = SESSION_READY, .spool = -1};
+	struct session_request request = {.kind = REQUEST_SAVE, .artifact = ARTIFACT_SAMPLING};
+
+	s.anchor.coming = (struct anchoring *)&s;
+	s.current = &request;
+	save_begin(&s);
+	CHECK(s.state == SESSION_SECURING && s.spool < 0);
+}
+
 TEST_MAIN(TEST_CASE(every_cell_is_filled), TEST_CASE(requests_wait_or_are_answered),
     TEST_CASE(death_is_expected_wherever_a_worker_is),
-    TEST_CASE(answers_are_expected_only_when_asked))
+    TEST_CASE(answers_are_expected_only_when_asked),
+    TEST_CASE(an_upload_waits_for_the_snapshot_on_its_way))
