@@ -105,6 +105,11 @@ $(BUILD)/tests/libfail-nth.so: $(wildcard tests/fault/*.c) $(wildcard tests/faul
 	@mkdir -p $(@D)
 	$(call SAY,link)$(CC) $(filter-out -MMD -MP,$(CSTD)) $(WARN) -O2 -g -fPIC -ftls-model=initial-exec -fno-builtin -shared \
 		-o $@ $(filter %.c,$^)
+# A management library of NVIDIA's that knows one part of one GPU.
+$(BUILD)/tests/libfake-nvml.so: tests/unit/fake_nvml.c
+	@mkdir -p $(@D)
+	$(call SAY,link)$(CC) $(filter-out -MMD -MP,$(CSTD)) $(WARN) -O2 -g -fPIC -shared -Wl,-soname,libnvidia-ml.so.1 -o $@ $<
+$(BUILD)/tests/test_driver_rules: | $(BUILD)/tests/libfake-nvml.so
 .PRECIOUS: $(BUILD)/tests/unit/%.o $(BUILD)/%.o
 
 include tests/cuda-emu/emu.mk kernels/cuda.mk

@@ -20,9 +20,9 @@ $(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(BUILD)/kernels/compute.o
 $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/tests/unit/%.c.o $(BUILD)/cuda/libkernels.a
 	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 
-# The worker with these ops, the same in everything else.
+# The worker with these ops, the same in everything else; a name for the driver to find: sandbox_gpu.c.
 $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
-	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
+	$(call SAY,link)$(LINK) -Wl,--export-dynamic-symbol=pthread_setname_np $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 
 # What make check-gpu runs, a stepd beside its worker among it.
 $(BUILD)/cuda/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a

@@ -46,6 +46,9 @@ device_describe(struct device_info *out, int index)
 	GPU_TRY(gpu_check(NULL, cudaRuntimeGetVersion(&out->runtime), "cudaRuntimeGetVersion"));
 	snprintf(out->name, sizeof(out->name), "%s", properties.name);
 	write_uuid(out->uuid, sizeof(out->uuid), properties.uuid.bytes);
+	snprintf(out->bus, sizeof(out->bus), "%04x:%02x:%02x.0",
+	    (unsigned)properties.pciDomainID & 0xffffu, (unsigned)properties.pciBusID & 0xffu,
+	    (unsigned)properties.pciDeviceID & 0xffu);
 	out->major = properties.major;
 	out->minor = properties.minor;
 	GPU_TRY(gpu_check(NULL, cudaSetDevice(index), "cudaSetDevice"));

@@ -14,6 +14,7 @@ extern "C" {
 struct device_info {
 	char name[256];
 	char uuid[48]; /* GPU-xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx */
+	char bus[16];  /* its place on the PCI bus, 0000:3b:00.0 */
 	size_t memory; /* bytes, and those that are free */
 	size_t memory_free;
 	int major, minor;    /* compute capability */

@@ -9,6 +9,7 @@
 #include "ipc/channel.h"
 #include "ipc/log.h"
 #include "kernels/device.h"
+#include "worker/probe.h"
 #include "worker/sandbox.h"
 #include "worker/session.h"
 
@@ -35,6 +36,17 @@ undecodable(struct refusal *r)
 	return refuse(r, 500, "the worker could not read a request of its supervisor");
 }
 
+/* The driver starts before anything that others wrote is read, and shows that it computes here. */
+static int
+start_device(struct refusal *r)
+{
+	char reason[256];
+
+	if (strcmp(device_backend(), "cpu") == 0 || probe_device(0, reason, sizeof(reason)) == NULL)
+		return 0;
+	return refuse(r, 503, "accelerator unavailable: %s", reason);
+}
+
 static int
 handle_open(struct loop *l, struct message *m, struct answer *a, struct refusal *r)
 {
@@ -45,7 +57,8 @@ handle_open(struct loop *l, struct message *m, struct answer *a, struct refusal 
 		return refuse(r, 409, "a training session is already active");
 	if (message_get_open(&m->body, &settings) != 0)
 		return undecodable(r);
-	if (sandbox_files(settings.model_path, r) != 0)
+	if (sandbox_files(settings.model_path, r) != 0 || start_device(r) != 0 ||
+	    sandbox_close(r) != 0)
 		return -1;
 	if (session_open(&l->session, &settings, &opened, r) != 0)
 		return -1;

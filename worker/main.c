@@ -48,8 +48,10 @@ main(int argc, char **argv)
 		puts("stepd-worker " STEPD_VERSION);
 		return 0;
 	}
-	if (argc == 2 && strcmp(argv[1], "--probe") == 0)
+	if (argc == 2 && strcmp(argv[1], "--probe") == 0) {
+		log_open("stepd-worker", LOG_INFO_LEVEL);
 		return probe_print();
+	}
 	if (argc == 2 && strcmp(argv[1], "--help") == 0)
 		return usage(0);
 	if (argc != 3 || strcmp(argv[1], "--channel") != 0)
@@ -61,6 +63,7 @@ main(int argc, char **argv)
 	}
 	log_open("stepd-worker", LOG_INFO_LEVEL);
 	signal(SIGPIPE, SIG_IGN);
+	probe_choose_gpu();
 	if (sandbox_enter(fd, getenv("STEPD_SANDBOX"), getenv("STEPD_WORKER_USER")) != 0)
 		return 1;
 	rc = loop_run(fd);

@@ -1,14 +1,19 @@
 #include "worker/probe.h"
 
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ipc/json_write.h"
 #include "kernels/bf16.h"
 #include "kernels/device.h"
 #include "kernels/ops.h"
+#include "worker/driver_nodes.h"
+#include "worker/sandbox.h"
 
-enum { ROWS = 17, OUTPUTS = 33, INPUTS = 65 };
+enum { ROWS = 17, OUTPUTS = 33, INPUTS = 65, DEVICES = 64 };
+enum { REASON_MAX = sizeof(((struct refusal *)NULL)->text) };
 
 /* Small integers: exact in bfloat16, and so are the sums in float32. */
 static int
@@ -68,9 +73,8 @@ multiply(struct op_context *ops, float *out, void **memory)
 	return status;
 }
 
-/* NULL, or why the device is not to be trusted: a view into `reason`. */
-static const char *
-verify(int index, char *reason, size_t size)
+const char *
+probe_device(int index, char *reason, size_t size)
 {
 	struct op_options options = {.compute = OP_BF16, .threads = 1, .device = index};
 	static float out[ROWS * OUTPUTS];
@@ -79,6 +83,7 @@ verify(int index, char *reason, size_t size)
 	enum op_status status = op_open(&ops, &options);
 	size_t wrong = 0;
 
+	*reason = '\0';
 	if (status != OP_OK) {
 		snprintf(reason, size, "%s", op_last_error(NULL));
 		return reason;
@@ -97,50 +102,136 @@ verify(int index, char *reason, size_t size)
 	return status == OP_OK && wrong == 0 ? NULL : reason;
 }
 
-static void
-write_device(struct json_writer *w, int index)
+static bool
+is_cuda(void)
 {
+	return strcmp(device_backend(), "cuda") == 0;
+}
+
+/* One UUID, or NULL: an index, or several. */
+static const char *
+chosen_uuid(void)
+{
+	const char *uuid = getenv("CUDA_VISIBLE_DEVICES");
+
+	if (uuid == NULL || strchr(uuid, ',') != NULL ||
+	    (strncmp(uuid, "GPU-", 4) != 0 && strncmp(uuid, "MIG-", 4) != 0))
+		return NULL;
+	return uuid;
+}
+
+void
+probe_choose_gpu(void)
+{
+	if (is_cuda())
+		sandbox_for_gpu(&(struct driver_choice){chosen_uuid(), getenv("STEPD_GPU_BUS")});
+}
+
+struct probed {
 	struct device_info info;
-	char text[512];
-	const char *error = NULL;
+	bool described;
+	char error[REASON_MAX]; /* "" = what was computed was right */
+};
+
+/* CUDA tells the UUID of a part of a GPU (MIG) as it tells that of a whole one. */
+static void
+name_part(struct device_info *info)
+{
+	const char *chosen = chosen_uuid();
+	struct driver_nodes nodes;
+	struct refusal r;
+
+	if (chosen != NULL && strcmp(chosen + 4, info->uuid + 4) == 0)
+		memcpy(info->uuid, chosen, 4);
+	else if (driver_nodes_find(&nodes, "", &(struct driver_choice){info->uuid, NULL}, &r) != 0)
+		memcpy(info->uuid, "MIG-", 4);
+}
+
+static void
+probe_one(struct probed *p, int index)
+{
+	p->described = device_describe(&p->info, index) == OP_OK;
+	if (p->described) {
+		probe_device(index, p->error, sizeof(p->error));
+		name_part(&p->info);
+	} else {
+		snprintf(p->error, sizeof(p->error), "%s", op_last_error(NULL));
+	}
+}
+
+static void
+write_device(struct json_writer *w, const struct probed *p, int index)
+{
+	char text[32];
 
 	json_write_object(w);
 	json_put_int(w, "index", index);
-	if (device_describe(&info, index) == OP_OK) {
-		json_put_string(w, "name", info.name);
-		json_put_string(w, "uuid", info.uuid);
-		json_put_uint(w, "memory_bytes", info.memory);
-		json_put_uint(w, "memory_free_bytes", info.memory_free);
-		snprintf(text, sizeof(text), "%d.%d", info.major, info.minor);
+	if (p->described) {
+		json_put_string(w, "name", p->info.name);
+		json_put_string(w, "uuid", p->info.uuid);
+		json_put_string(w, "pci_bus_id", p->info.bus);
+		json_put_uint(w, "memory_bytes", p->info.memory);
+		json_put_uint(w, "memory_free_bytes", p->info.memory_free);
+		snprintf(text, sizeof(text), "%d.%d", p->info.major, p->info.minor);
 		json_put_string(w, "compute_capability", text);
-		json_put_int(w, "driver", info.driver);
-		json_put_int(w, "runtime", info.runtime);
-		error = verify(index, text, sizeof(text));
-	} else {
-		snprintf(text, sizeof(text), "%s", op_last_error(NULL));
-		error = text;
+		json_put_int(w, "driver", p->info.driver);
+		json_put_int(w, "runtime", p->info.runtime);
 	}
-	json_put_bool(w, "verified", error == NULL);
-	json_put_string(w, "error", error);
+	json_put_bool(w, "verified", p->error[0] == '\0');
+	json_put_string(w, "error", p->error[0] != '\0' ? p->error : NULL);
 	json_write_object_end(w);
+}
+
+/* How many devices: of each, what it says of itself, and the product in the sandbox before it is
+   closed and after. `error`: why there is none. */
+static int
+probe_all(struct probed *all, char error[REASON_MAX])
+{
+	struct refusal r = {.status = 503};
+	bool holds;
+	int count;
+
+	probe_choose_gpu();
+	if (is_cuda() &&
+	    (sandbox_enter(-1, getenv("STEPD_SANDBOX"), getenv("STEPD_WORKER_USER")) != 0 ||
+		sandbox_files(NULL, &r) != 0)) {
+		snprintf(error, REASON_MAX, "%s", r.text);
+		return 0;
+	}
+	count = device_count();
+	snprintf(error, REASON_MAX, "%s", count == 0 ? op_last_error(NULL) : "");
+	if (count > DEVICES)
+		count = DEVICES;
+	for (int i = 0; i < count; i++)
+		probe_one(&all[i], i);
+	holds = sandbox_close(&r) == 0;
+	for (int i = 0; i < count; i++) {
+		if (!holds)
+			snprintf(all[i].error, sizeof(all[i].error), "%s", r.text);
+		else if (all[i].error[0] == '\0')
+			probe_device(i, all[i].error, sizeof(all[i].error));
+	}
+	return count;
 }
 
 int
 probe_print(void)
 {
+	static struct probed all[DEVICES];
+	char error[REASON_MAX];
+	int count = probe_all(all, error);
 	struct json_writer w;
-	int count = device_count();
 	const char *text;
 
 	json_writer_init(&w);
 	json_write_object(&w);
 	json_put_string(&w, "backend", device_backend());
-	json_put_string(
-	    &w, "error", count == 0 && op_last_error(NULL)[0] != '\0' ? op_last_error(NULL) : NULL);
+	json_put_string(&w, "sandbox", is_cuda() ? sandbox_text() : NULL);
+	json_put_string(&w, "error", error[0] != '\0' ? error : NULL);
 	json_write_key(&w, "devices");
 	json_write_array(&w);
 	for (int i = 0; i < count; i++)
-		write_device(&w, i);
+		write_device(&w, &all[i], i);
 	json_write_array_end(&w);
 	json_write_object_end(&w);
 	text = json_writer_text(&w, NULL);

@@ -6,9 +6,20 @@
 #ifndef WORKER_PROBE_H
 #define WORKER_PROBE_H
 
-/* Prints {"backend", "devices": [{"index", "name", "uuid", "memory_bytes", "memory_free_bytes",
-   "compute_capability", "driver", "runtime", "verified", "error"}], "error"}. The exit status: 0
-   unless memory ran out; no device is an answer. */
+#include <stddef.h>
+
+/* Prints {"backend", "sandbox", "devices": [{"index", "name", "uuid", "pci_bus_id", "memory_bytes",
+   "memory_free_bytes", "compute_capability", "driver", "runtime", "verified", "error"}], "error"}.
+   It enters the sandbox of a worker (STEPD_SANDBOX), with all GPUs in it, and computes twice:
+   before and after the sandbox is closed. The exit status: 0 unless memory ran out; no device is an
+   answer. */
 int probe_print(void);
+
+/* The product on device `index`. NULL, or why it is not to be trusted: a view into `reason`. */
+const char *probe_device(int index, char *reason, size_t size);
+
+/* Says to the sandbox which GPU the environment has chosen (CUDA_VISIBLE_DEVICES by UUID,
+   STEPD_GPU_BUS); where this worker needs none, nothing. */
+void probe_choose_gpu(void);
 
 #endif

@@ -22,12 +22,18 @@
 #include "ipc/channel.h"
 #include "ipc/log.h"
 #include "worker/sandbox_calls.h"
+#include "worker/sandbox_gpu.h"
 #include "worker/sandbox_landlock.h"
 #include "worker/sandbox_user.h"
 
-enum { TEXT_MAX = 200, DESCRIPTORS = 256 };
+/* Files are mapped, then closed; of a GPU, each piece of mapped memory is a descriptor. */
+enum { TEXT_MAX = 200, DESCRIPTORS = 256, GPU_DESCRIPTORS = 1024 };
 
-static bool off, confined; /* off: by the setting; confined: sandbox_files was here */
+static bool off, confined;	       /* off: by the setting; confined: sandbox_files was here */
+static bool for_gpu, starting, closed; /* starting: its driver, by rules of its own */
+static bool files_hold, broken;
+static int channel_fd = -1;
+static struct driver_choice device;
 static char holds[TEXT_MAX], lacks[TEXT_MAX], text[2 * TEXT_MAX + 16];
 
 /* One more item of a list. */
@@ -64,9 +70,8 @@ set_limits(void)
 		int what;
 		rlim_t most;
 	} limits[] = {
-	    {RLIMIT_CORE, 0},		  /* training text is in its memory */
-	    {RLIMIT_NOFILE, DESCRIPTORS}, /* files are mapped, then closed */
-	    {RLIMIT_MSGQUEUE, 0},
+	    {RLIMIT_CORE, 0}, /* training text is in its memory */
+	    {RLIMIT_NOFILE, for_gpu ? GPU_DESCRIPTORS : DESCRIPTORS}, {RLIMIT_MSGQUEUE, 0},
 	    /* Not RLIMIT_NPROC: it counts the threads of every process of the user, so that other
 	       work would stop OpenMP's. Processes are what the system calls forbid. */
 	};
@@ -81,11 +86,12 @@ set_limits(void)
 	}
 }
 
-/* Nobody else of the same user reads its memory; the leak check has to. */
+/* Nobody else of the same user reads its memory; the leak check has to. Nor who looks at a driver
+   that starts (tests/check_gpu.sh): no text of anybody's is there yet. */
 static void
 close_memory(void)
 {
-	prctl(PR_SET_DUMPABLE, SANDBOX_SANITIZED ? 1 : 0, 0, 0, 0);
+	prctl(PR_SET_DUMPABLE, SANDBOX_SANITIZED || starting ? 1 : 0, 0, 0, 0);
 }
 
 /* A network without interfaces. The superuser takes it by right and keeps reading all models, as a
@@ -118,7 +124,7 @@ drop_capabilities(void)
 
 /* It works that should not: stepd is told, and the log. */
 static void
-say_last_words(int channel_fd, const char *worked)
+say_last_words(const char *worked)
 {
 	struct channel channel;
 	uint8_t storage[256];
@@ -127,6 +133,8 @@ say_last_words(int channel_fd, const char *worked)
 
 	snprintf(words, sizeof(words), "the sandbox does not hold: %s was not stopped", worked);
 	log_error("%s", words);
+	if (channel_fd < 0)
+		return;
 	channel_init(&channel, channel_fd);
 	wire_put_init(&w, storage, sizeof(storage));
 	message_put_last_words(&w, &(struct message_last_words){"sandbox", words});
@@ -148,15 +156,35 @@ start_openmp(void)
 #endif
 }
 
+void
+sandbox_for_gpu(const struct driver_choice *choice)
+{
+	for_gpu = true;
+	device = *choice;
+}
+
+/* The filter, tried from inside: NULL, or what worked nevertheless. */
+static const char *
+filter_calls(enum sandbox_calls which)
+{
+	if (!told("system calls", sandbox_calls_filter(channel_fd, which)))
+		return NULL;
+	return sandbox_calls_probe();
+}
+
 int
 sandbox_enter(int channel, const char *setting, const char *user)
 {
-	const char *worked;
+	const char *worked = NULL;
 
 	off = setting != NULL && strcmp(setting, "off") == 0;
 	if (off)
 		return 0;
+	channel_fd = channel;
+	starting = for_gpu;
 	start_openmp();
+	if (for_gpu)
+		sandbox_gpu_environment();
 	set_limits();
 	told("network", leave_network());
 	if (geteuid() == 0 && user != NULL)
@@ -165,35 +193,72 @@ sandbox_enter(int channel, const char *setting, const char *user)
 	told("capabilities", drop_capabilities());
 	/* For the case that there is no stepd to have done it. */
 	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
-	if (!told("system calls", sandbox_calls_filter(channel)))
-		return 0;
-	worked = sandbox_calls_probe();
+	/* Where this fails, the filter of sandbox_close does too, and is told of. */
+	if (for_gpu)
+		sandbox_calls_filter(channel, CALLS_STARTING);
+	else
+		worked = filter_calls(CALLS_CPU);
 	if (worked == NULL)
 		return 0;
-	say_last_words(channel, worked);
+	say_last_words(worked);
 	return -1;
+}
+
+static int
+refuse_broken(const char *worked, struct refusal *r)
+{
+	broken = true;
+	log_error("the sandbox does not hold: %s was not stopped", worked);
+	return refuse(r, 503, "the worker's sandbox does not hold");
+}
+
+/* One that opens by these flags was not stopped. */
+static bool
+opens(const char *path, int flags)
+{
+	int fd = open(path, flags | O_CLOEXEC);
+
+	if (fd >= 0)
+		close(fd);
+	return fd >= 0;
 }
 
 int
 sandbox_files(const char *model_path, struct refusal *r)
 {
-	int version, fd;
+	static struct driver_rules rules;
+	int version;
 
+	if (broken)
+		return refuse(r, 503, "the worker's sandbox does not hold");
 	if (off || confined)
 		return 0;
-	confined = true;
 	/* Templates tell local time; libc keeps the zone once it has read it. */
 	tzset();
-	version = sandbox_landlock(model_path);
-	told("files", version < 0 ? version : 0);
-	if (version < 0 || SANDBOX_SANITIZED)
+	if (for_gpu && sandbox_gpu_rules(&rules, &device, r) != 0)
+		return -1;
+	confined = true;
+	version = sandbox_landlock(model_path, rules.rules, rules.count);
+	files_hold = told("files", version < 0 ? version : 0) && !SANDBOX_SANITIZED;
+	if (files_hold && opens("/", O_RDONLY | O_DIRECTORY))
+		return refuse_broken("reading outside of the model", r);
+	return 0;
+}
+
+int
+sandbox_close(struct refusal *r)
+{
+	const char *worked;
+
+	if (off || !starting || closed)
 		return 0;
-	fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	close(fd);
-	log_error("the sandbox does not hold: reading outside of the model was not stopped");
-	return refuse(r, 503, "the worker's sandbox does not hold");
+	closed = true;
+	starting = false;
+	close_memory();
+	worked = filter_calls(CALLS_GPU);
+	if (worked == NULL && files_hold && opens("/dev/null", O_RDWR))
+		worked = "opening another device";
+	return worked == NULL ? 0 : refuse_broken(worked, r);
 }
 
 const char *

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "ipc/channel.h"
+#include "worker/driver_rules.h"
 
 #define COUNT(a) (sizeof(a) / sizeof(*(a)))
 
@@ -109,6 +111,11 @@ on_violation(int signal, siginfo_t *info, void *context)
 	for (const char *p = call_name(info->si_syscall); *p != '\0'; p++)
 		text[len++] = *p;
 	text[len] = '\0';
+	if (channel.fd < 0) {
+		text[len++] = '\n';
+		if (write(STDERR_FILENO, text, len) < 0)
+			_exit(1);
+	}
 	wire_put_init(&w, storage, sizeof(storage));
 	message_put_last_words(&w, &(struct message_last_words){"sandbox", text});
 	channel_send(&channel, MSG_LAST_WORDS, 0, storage, w.len, -1);
@@ -156,10 +163,63 @@ add_all(scmp_filter_ctx filter, uint32_t action, const char *const *names, size_
 	return error;
 }
 
+static bool
+is_listed(const char *const *names, const char *name)
+{
+	while (*names != NULL && strcmp(*names, name) != 0)
+		names++;
+	return *names != NULL;
+}
+
+/* What no worker does: told and fatal, but while a driver starts, whose other ways are many. */
+static uint32_t
+forbidding(enum sandbox_calls which)
+{
+	return which == CALLS_STARTING ? SCMP_ACT_ERRNO(EPERM) : SCMP_ACT_TRAP;
+}
+
+static int
+add_forbidden(scmp_filter_ctx filter, enum sandbox_calls which)
+{
+	int error = 0;
+
+	for (size_t i = 0; error == 0 && i < COUNT(forbidden); i++) {
+		if (which == CALLS_STARTING && (is_listed(driver_starting, forbidden[i]) ||
+						   strcmp(forbidden[i], "socket") == 0))
+			continue;
+		error = add(filter, forbidding(which), forbidden[i], 0, NULL);
+	}
+	return error;
+}
+
+/* What NVIDIA's driver does beyond that. */
+static int
+add_driver(scmp_filter_ctx filter, enum sandbox_calls which)
+{
+	bool starting = which == CALLS_STARTING;
+	int error = 0;
+
+	for (size_t i = 0; error == 0 && driver_calls[i] != NULL; i++)
+		error = add(filter, SCMP_ACT_ALLOW, driver_calls[i], 0, NULL);
+	for (size_t i = 0; error == 0 && starting && driver_starting[i] != NULL; i++)
+		error = add(filter, SCMP_ACT_ALLOW, driver_starting[i], 0, NULL);
+	for (const struct driver_call *c = driver_arguments; error == 0 && c->name != NULL; c++) {
+		struct scmp_arg_cmp args[COUNT(c->args)];
+		unsigned count = 0;
+
+		for (; count < COUNT(c->args) && c->args[count].mask != 0; count++)
+			args[count] = (struct scmp_arg_cmp){c->args[count].number,
+			    SCMP_CMP_MASKED_EQ, c->args[count].mask, c->args[count].value};
+		if (starting || !c->starting)
+			error = add(filter, SCMP_ACT_ALLOW, c->name, count, args);
+	}
+	return error;
+}
+
 /* Calls that are needed with some arguments only. The kernel cuts an int argument to 32 bits after
    the filter saw 64: what is allowed is compared whole, what is forbidden by its low half. */
 static int
-add_conditions(scmp_filter_ctx filter)
+add_conditions(scmp_filter_ctx filter, enum sandbox_calls which)
 {
 	enum {
 		WORLDS = CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWNET | CLONE_NEWPID | CLONE_NEWIPC |
@@ -212,13 +272,22 @@ add_conditions(scmp_filter_ctx filter)
 	};
 	int error = 0;
 
-	for (size_t i = 0; error == 0 && i < COUNT(rules); i++)
-		error = add(filter, rules[i].action, rules[i].name, 1, &rules[i].arg);
+	for (size_t i = 0; error == 0 && i < COUNT(rules); i++) {
+		uint32_t action = rules[i].action;
+
+		/* add_driver has who may. */
+		if (which != CALLS_CPU && rules[i].arg.datum_a == O_RDWR &&
+		    action == SCMP_ACT_ERRNO(EACCES))
+			continue;
+		if (action == SCMP_ACT_TRAP)
+			action = forbidding(which);
+		error = add(filter, action, rules[i].name, 1, &rules[i].arg);
+	}
 	return error;
 }
 
 int
-sandbox_calls_filter(int channel_fd)
+sandbox_calls_filter(int channel_fd, enum sandbox_calls which)
 {
 	struct sigaction act = {.sa_sigaction = on_violation, .sa_flags = SA_SIGINFO};
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(ENOSYS));
@@ -240,9 +309,14 @@ sandbox_calls_filter(int channel_fd)
 	if (error == 0)
 		error = add_all(filter, SCMP_ACT_ALLOW, kept, COUNT(kept));
 	if (error == 0)
-		error = add_all(filter, SCMP_ACT_TRAP, forbidden, COUNT(forbidden));
+		error = add_forbidden(filter, which);
 	if (error == 0)
-		error = add_conditions(filter);
+		error = add_conditions(filter, which);
+	if (error == 0 && which != CALLS_CPU)
+		error = add_driver(filter, which);
+	/* Threads of the driver are there already. */
+	if (error == 0 && which == CALLS_GPU)
+		error = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
 	if (error == 0 && SANDBOX_SANITIZED)
 		error = add_all(filter, SCMP_ACT_ALLOW, sanitizer, COUNT(sanitizer));
 	if (error == 0) {

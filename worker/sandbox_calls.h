@@ -20,9 +20,16 @@
 #define SANDBOX_SANITIZED 0
 #endif
 
-/* Puts the filter on this thread and all that come. A forbidden call afterwards sends LAST_WORDS
-   on `channel` and ends the process by SIGSYS. 0 or -errno, where nothing has changed. */
-int sandbox_calls_filter(int channel);
+enum sandbox_calls {
+	CALLS_CPU,
+	CALLS_STARTING, /* while NVIDIA's driver starts; what is forbidden fails (EPERM), no more */
+	CALLS_GPU,	/* when it has started: driver_rules.h */
+};
+
+/* Puts the filter on this thread and all that come; CALLS_GPU, on all threads of the process. A
+   forbidden call afterwards sends LAST_WORDS on `channel` (-1: a line to standard error) and ends
+   the process by SIGSYS. 0 or -errno, where nothing has changed. */
+int sandbox_calls_filter(int channel, enum sandbox_calls which);
 
 /* Tries to make a socket, a process, run a program, trace, and open a file for writing, under the
    filter. NULL if each was stopped, else the name of what was not. */

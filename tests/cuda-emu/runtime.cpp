@@ -74,7 +74,7 @@ cudaGetDeviceCount(int *count)
 cudaError_t
 cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
-	*out = {"emulated device", {}, 8, 0};
+	*out = {"emulated device", {}, 8, 0, 0, 0x3b, 0};
 	for (int i = 0; i < 16; i++)
 		out->uuid.bytes[i] = (char)(i * 16 + i);
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);

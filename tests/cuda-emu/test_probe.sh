@@ -32,7 +32,7 @@ holds "a device that is not there" "[d['verified'] for d in a['devices']] == [Tr
 	env EMU_DEVICES=2 "$worker" --probe
 holds "no device" "a['devices'] == [] and 'no CUDA-capable device' in a['error']" \
 	env EMU_DEVICES=0 "$worker" --probe
-holds "the CPU's worker" "a == {'backend': 'cpu', 'error': None, 'devices': []}" "$build/stepd-worker" --probe
+holds "the CPU's worker" "a == {'backend': 'cpu', 'sandbox': None, 'error': None, 'devices': []}" "$build/stepd-worker" --probe
 [ ! -x "$build/stepd-worker-cuda" ] ||
 	holds "the worker for real devices" "a['backend'] == 'cuda' and (a['devices'] or a['error'])" \
 		"$build/stepd-worker-cuda" --probe

@@ -76,7 +76,7 @@ act(const char *fault)
 	}
 	if (strcmp(fault, "sandbox") == 0)
 		raise(SIGSYS);
-	if (strcmp(fault, "violate") == 0 && sandbox_calls_filter(channel.fd) == 0)
+	if (strcmp(fault, "violate") == 0 && sandbox_calls_filter(channel.fd, CALLS_CPU) == 0)
 		socket(AF_INET, SOCK_STREAM, 0);
 	if (strcmp(fault, "exit") == 0)
 		_exit(3);

@@ -45,6 +45,7 @@ struct cudaDeviceProp {
 	char name[256];
 	cudaUUID_t uuid;
 	int major, minor;
+	int pciDomainID, pciBusID, pciDeviceID;
 };
 
 typedef struct emu_stream *cudaStream_t;
