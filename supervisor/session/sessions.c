@@ -40,6 +40,9 @@ store_start(struct stepd *s)
 	if (error == -EPROTO)
 		log_error("the store in STEPD_STATE_DIR was written by a newer stepd; it was left "
 			  "as it is");
+	else if (error == -EBADMSG)
+		log_error("the store in STEPD_STATE_DIR was left as it is: put a good copy in its "
+			  "place, or move it away to begin without its sessions");
 	else if (error != 0)
 		log_error("the store in STEPD_STATE_DIR does not open: %s", strerror(-error));
 	return error;

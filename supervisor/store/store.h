@@ -43,7 +43,8 @@ struct store_write {
 };
 
 /* Opens or makes the store in a folder (made with mode 0700), and starts its thread. 0; -EPROTO if
-   a newer stepd wrote it (nothing was changed); -EINVAL if it is no store; or -errno. */
+   a newer stepd wrote it, -EBADMSG if it is damaged (nothing was changed); -EINVAL if it is no
+   store; or -errno. */
 int store_open(struct store **out, struct event_base *base, const char *folder);
 /* Whether a commit is on the disk before it is told (true, as opened), or only with the kernel:
    safe from the end of stepd, but not from that of the machine. */

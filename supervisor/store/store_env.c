@@ -8,7 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/log.h"
 #include "ipc/wire.h"
+#include "supervisor/store/store_check.h"
 #include "supervisor/store/store_guard.h"
 
 /* Address space, not disk: the file grows with what is in it. */
@@ -82,6 +84,24 @@ int
 store_env_commit(MDB_txn *txn)
 {
 	return store_error(mdb_txn_commit(txn));
+}
+
+/* 0, also of a file that is not there yet; -EBADMSG or -errno. */
+static int
+check_file(const char *folder)
+{
+	char path[4096], reason[STORE_CHECK_REASON];
+	int fd, error;
+
+	snprintf(path, sizeof(path), "%s/data.mdb", folder);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	error = store_check(fd, reason);
+	close(fd);
+	if (error == -EBADMSG)
+		log_error("the store %s is damaged: %s", folder, reason);
+	return error;
 }
 
 /* A file that was cut would end the process when LMDB maps it and reads behind its end. The end of
@@ -212,6 +232,9 @@ store_env_open(struct store_env *s, const char *folder)
 
 	if (mkdir(folder, 0700) != 0 && errno != EEXIST)
 		return -errno;
+	rc = check_file(folder);
+	if (rc != 0)
+		return rc;
 	version = read_version(folder);
 	if (version < 0)
 		return version;

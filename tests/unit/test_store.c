@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "ipc/wire.h"
@@ -222,6 +223,128 @@ TEST(a_cut_store_ends_nothing)
 	remove_folder();
 }
 
+enum { DAMAGED_RECORDS = 200, LARGE = 20000 };
+
+/* Small and large records in several tables, some of them changed and removed: every kind of page.
+ */
+static void
+fill(struct store *s, struct event_base *base)
+{
+	static char large[LARGE];
+	char key[32];
+	int done = 0;
+
+	memset(large, 'x', sizeof(large));
+	for (int i = 0; i < 4 * DAMAGED_RECORDS; i++) {
+		struct store_write one = {.table = i % 2 == 0 ? STORE_JOURNAL : STORE_ANSWERS,
+		    .key = key,
+		    .data = i % 7 == 3 ? NULL : large,
+		    .len = i % 40 == 0 ? LARGE : 100 + (size_t)i % 400};
+
+		one.key_len = (size_t)snprintf(key, sizeof(key), "%08d", i % DAMAGED_RECORDS);
+		CHECK(store_commit(s, &one, 1, count_done, &done) == 0);
+		while (i % 10 == 9 && !store_is_idle(s)) /* so that there are many changes */
+			event_base_loop(base, EVLOOP_ONCE);
+	}
+}
+
+/* What stepd does with a store, as far as it lets it. The exit status: 0 it opened, 1 it did not.
+ */
+static int
+use(void)
+{
+	struct event_base *base = event_base_new();
+	struct seen seen = {0};
+	struct store *s;
+	int done = 0;
+
+	if (store_open(&s, base, folder) != 0)
+		return 1;
+	for (int i = 0; i < STORE_TABLES; i++)
+		store_each(s, (enum store_table)i, note, &seen);
+	for (int i = 0; i < 2 * DAMAGED_RECORDS; i++) {
+		struct store_write one = {STORE_JOURNAL, "00000000", 8, i % 2 == 0 ? "y" : NULL, 1};
+		char key[32];
+
+		one.key = key;
+		one.key_len = (size_t)snprintf(key, sizeof(key), "%08d", i / 2);
+		store_commit(s, &one, 1, count_done, &done);
+	}
+	store_close(s);
+	return 0;
+}
+
+static uint64_t
+next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return *state >> 33;
+}
+
+/* Bits, words or a page of the file become others. */
+static void
+damage(uint8_t *data, size_t len, uint64_t seed)
+{
+	enum { PAGE = 4096 };
+	uint64_t state = seed, how = next_random(&state) % 4, at = next_random(&state) % (len - 8);
+	uint8_t *page = data + at / PAGE * PAGE;
+
+	if (how == 0)
+		data[at] ^= (uint8_t)(1u << next_random(&state) % 8);
+	else if (how == 1)
+		memset(data + at, (int)next_random(&state), 8);
+	else if (how == 2)
+		page[8 + next_random(&state) % 64] = (uint8_t)next_random(&state);
+	else
+		for (size_t i = 0; i < PAGE; i++)
+			page[i] = seed % 2 == 0 ? 0 : (uint8_t)next_random(&state);
+}
+
+/* A disk that changed the file: it is refused, or what is left is used, and never a signal. */
+TEST(a_damaged_store_ends_nothing)
+{
+	enum { TRIES = 400 };
+	struct event_base *base = event_base_new();
+	static uint8_t good[4 << 20], bad[4 << 20];
+	char path[128];
+	struct store *s;
+	int refused = 0, used = 0;
+	long len;
+
+	make_folder();
+	CHECK(store_open(&s, base, folder) == 0);
+	fill(s, base);
+	store_close(s);
+	len = file_bytes("data.mdb", (char *)good, sizeof(good));
+	CHECK(len > 0 && len < (long)sizeof(good));
+	snprintf(path, sizeof(path), "%s/data.mdb", folder);
+	for (uint64_t seed = 0; seed <= TRIES; seed++) {
+		int fd = open(path, O_WRONLY | O_TRUNC), status = -1;
+		pid_t pid;
+
+		memcpy(bad, good, (size_t)len);
+		if (seed < TRIES)
+			damage(bad, (size_t)len, seed);
+		CHECK(write(fd, bad, (size_t)len) == len);
+		close(fd);
+		pid = fork();
+		if (pid == 0) {
+			alarm(60);
+			fclose(stderr);
+			_exit(use());
+		}
+		CHECK(waitpid(pid, &status, 0) == pid);
+		CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) <= 1, "damage %d: status %x",
+		    (int)seed, (unsigned)status);
+		CHECK_MSG(seed < TRIES || status == 0, "the good one opens");
+		refused += WIFEXITED(status) && WEXITSTATUS(status) == 1;
+		used += status == 0;
+	}
+	CHECK_MSG(refused > TRIES / 10 && used > TRIES / 10, "%d refused, %d used", refused, used);
+	event_base_free(base);
+	remove_folder();
+}
+
 static struct session_record
 sample(void)
 {
@@ -341,5 +464,6 @@ TEST(a_session_of_version_3_is_read)
 
 TEST_MAIN(TEST_CASE(records_survive), TEST_CASE(a_newer_store_is_left_alone),
     TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_cut_store_ends_nothing),
-    TEST_CASE(a_session_packs_and_unpacks), TEST_CASE(a_session_of_version_1_is_read),
-    TEST_CASE(a_session_of_version_2_is_read), TEST_CASE(a_session_of_version_3_is_read))
+    TEST_CASE(a_damaged_store_ends_nothing), TEST_CASE(a_session_packs_and_unpacks),
+    TEST_CASE(a_session_of_version_1_is_read), TEST_CASE(a_session_of_version_2_is_read),
+    TEST_CASE(a_session_of_version_3_is_read))
