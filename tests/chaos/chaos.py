@@ -10,6 +10,7 @@ import hashlib
 import os
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +20,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "http"))
 
 import fault_table  # noqa: E402
+from client import OverTime  # noqa: E402
 from daemon import BUILD, check, failures, finish  # noqa: E402
 from disturber import PROMISES  # noqa: E402
 from run import Run  # noqa: E402
@@ -131,14 +133,20 @@ def both(args, folder, runs):
         fault_table.tell("chaos", name, promise, held if run.ledger.faults.get(name) else None)
 
 
+def told_to_stop(number, frame):
+    """By timeout(1), say: what is under way ends as one that took too long, and is told."""
+    raise OverTime("told to stop by signal %d" % number)
+
+
 def main():
     args = arguments()
     enter_namespace(args)
+    signal.signal(signal.SIGTERM, told_to_stop)
     print("seed\t%d (make chaos SEED=%d draws the same)" % (args.seed, args.seed), flush=True)
     folder = tempfile.mkdtemp(prefix="stepd-chaos-")
-    subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "tiny")], check=True)
     runs = []
     try:
+        subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "tiny")], check=True)
         both(args, folder, runs)
     finally:
         if failures or sys.exc_info()[0]:
