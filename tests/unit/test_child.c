@@ -8,10 +8,10 @@
 
 #include "ipc/wire.h"
 #include "supervisor/session/child.h"
-#include "tests/unit/test.h"
+#include "tests/unit/tree.h"
 
 static struct event_base *base;
-static char folder[64], program[128];
+static char program[128];
 
 struct watch {
 	struct child *child;
@@ -218,34 +218,17 @@ TEST(its_children_go_with_it)
 	unlink(path);
 }
 
-static void
-write_file(const char *path, const char *text)
-{
-	char full[256], *slash;
-	FILE *file;
-
-	snprintf(full, sizeof(full), "%s/%s", folder, path);
-	for (slash = strchr(full + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(full, 0700);
-		*slash = '/';
-	}
-	file = fopen(full, "w");
-	fputs(text, file);
-	fclose(file);
-}
-
 TEST(out_of_memory_kills_are_counted)
 {
-	write_file("proc/vmstat", "nr_free_pages 5\noom_kill 4\n");
-	CHECK(child_oom_kills(folder) == 4);
-	write_file("proc/self/cgroup", "7:memory:/job\n3:cpu,cpuacct:/job\n");
-	write_file("sys/fs/cgroup/memory/job/memory.oom_control",
+	tree_write("proc/vmstat", "nr_free_pages 5\noom_kill 4\n");
+	CHECK(child_oom_kills(tree_root) == 4);
+	tree_write("proc/self/cgroup", "7:memory:/job\n3:cpu,cpuacct:/job\n");
+	tree_write("sys/fs/cgroup/memory/job/memory.oom_control",
 	    "oom_kill_disable 0\nunder_oom 0\noom_kill 6\n");
-	CHECK(child_oom_kills(folder) == 6);
-	write_file("proc/self/cgroup", "0::/stepd.service\n");
-	write_file("sys/fs/cgroup/stepd.service/memory.events", "low 0\noom 9\noom_kill 8\n");
-	CHECK(child_oom_kills(folder) == 8);
+	CHECK(child_oom_kills(tree_root) == 6);
+	tree_write("proc/self/cgroup", "0::/stepd.service\n");
+	tree_write("sys/fs/cgroup/stepd.service/memory.events", "low 0\noom 9\noom_kill 8\n");
+	CHECK(child_oom_kills(tree_root) == 8);
 	CHECK(child_oom_kills("/nonexistent") == -ENOENT);
 }
 
@@ -269,6 +252,13 @@ TEST(memory_kills_are_told_from_others)
 	CHECK(child_classify(&f) == CHILD_SIGNAL);
 }
 
+static void
+set_up(void)
+{
+	snprintf(program, sizeof(program), "%s/worker", tree_root);
+	base = event_base_new();
+}
+
 int
 main(int argc, char **argv)
 {
@@ -277,16 +267,8 @@ main(int argc, char **argv)
 	    TEST_CASE(nothing_leaks_into_it), TEST_CASE(what_does_not_start_is_an_error),
 	    TEST_CASE(its_children_go_with_it), TEST_CASE(out_of_memory_kills_are_counted),
 	    TEST_CASE(memory_kills_are_told_from_others), {NULL, NULL}};
-	char command[128];
-	int rc;
+	int rc = tree_test_main(cases, set_up, argc, argv);
 
-	snprintf(folder, sizeof(folder), "/tmp/test_child.XXXXXX");
-	if (mkdtemp(folder) == NULL)
-		return 1;
-	snprintf(program, sizeof(program), "%s/worker", folder);
-	base = event_base_new();
-	rc = test_main(cases, argc, argv);
 	event_base_free(base);
-	snprintf(command, sizeof(command), "rm -rf %s", folder);
-	return system(command) != 0 ? 1 : rc;
+	return rc;
 }

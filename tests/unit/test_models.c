@@ -6,32 +6,10 @@
 #include <unistd.h>
 
 #include "supervisor/session/models.h"
-#include "tests/unit/test.h"
+#include "tests/unit/tree.h"
 
 #define REV_A "0123456789abcdef0123456789abcdef01234567"
 #define REV_B "89abcdef0123456789abcdef0123456789abcdef"
-
-static char root[64];
-
-/* Makes a file below root, and its folders. */
-static void
-make(const char *path, const char *text)
-{
-	char full[512], *slash;
-	FILE *file;
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	for (slash = strchr(full + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-		*slash = '\0';
-		mkdir(full, 0700);
-		*slash = '/';
-	}
-	file = fopen(full, "w");
-	if (file == NULL)
-		abort();
-	fputs(text, file);
-	fclose(file);
-}
 
 static void
 make_models(void)
@@ -56,14 +34,11 @@ make_models(void)
 	    {"h/hub/models--org--partial/snapshots/" REV_B "/config.json", "{}"},
 	    {"h/hub/models--org--pinned/snapshots/" REV_B "/config.json", "{}"}};
 
-	snprintf(root, sizeof(root), "/tmp/test_models.XXXXXX");
-	if (mkdtemp(root) == NULL)
-		abort();
 	for (size_t i = 0; i < sizeof(files) / sizeof(*files); i++)
-		make(files[i][0], files[i][1]);
+		tree_write(files[i][0], files[i][1]);
 }
 
-/* The path below root, or the error's name. */
+/* The path below the root, or the error's name. */
 static const char *
 find(const char *name, const char *revision)
 {
@@ -72,11 +47,11 @@ find(const char *name, const char *revision)
 	const char *why = NULL;
 	int error;
 
-	snprintf(models, sizeof(models), "%s/m", root);
-	snprintf(home, sizeof(home), "%s/h", root);
+	snprintf(models, sizeof(models), "%s/m", tree_root);
+	snprintf(home, sizeof(home), "%s/h", tree_root);
 	error = models_find(&dirs, name, revision, path, &why);
 	if (error == 0)
-		return path + strlen(root) + 1;
+		return path + strlen(tree_root) + 1;
 	CHECK(why != NULL);
 	return error == -EINVAL ? "EINVAL" : error == -ENOENT ? "ENOENT" : "ESTALE";
 }
@@ -137,11 +112,6 @@ main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {TEST_CASE(plain_names), TEST_CASE(caches),
 	    TEST_CASE(revisions_of_plain_folders), TEST_CASE(names_that_leave), {NULL, NULL}};
-	char command[128];
-	int rc;
 
-	make_models();
-	rc = test_main(cases, argc, argv);
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return system(command) != 0 ? 1 : rc;
+	return tree_test_main(cases, make_models, argc, argv);
 }

@@ -1,28 +1,5 @@
 #include "tests/unit/op_test.h"
-
-struct sizes {
-	size_t tokens, outputs, inputs;
-};
-
-/* The last ones are cut into panels where operands are converted, and into wide pieces. */
-static const struct sizes sizes[] = {{1, 1, 1}, {3, 5, 7}, {17, 13, 31}, {1, 129, 64}, {65, 64, 96},
-    {130, 37, 577}, {19, 5003, 11}, {2100, 3, 1031}, {5, 1100, 1031}};
-enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
-
-/* c (m, n) = a (m, k) . b^T (n, k), or b (k, n). */
-static void
-reference(double *c, const float *a, const float *b, size_t m, size_t n, size_t k, bool transpose_b)
-{
-	for (size_t i = 0; i < m; i++)
-		for (size_t j = 0; j < n; j++) {
-			double sum = 0.0;
-
-			for (size_t l = 0; l < k; l++)
-				sum += (double)a[i * k + l] *
-				       (double)(transpose_b ? b[j * k + l] : b[l * n + j]);
-			c[i * n + j] = sum;
-		}
-}
+#include "tests/unit/product.h"
 
 /* The matrix in the given type; in bf16 its values are rounded in a float32 matrix too, which is
    what the products see. */

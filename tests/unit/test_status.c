@@ -6,35 +6,15 @@
 
 #include "ipc/unix_path.h"
 #include "supervisor/status/status_facts.h"
-#include "tests/unit/test.h"
-
-static char root[] = "/tmp/stepd-test-XXXXXX";
-
-/* Makes the folders on the way. */
-static void
-write_file(const char *path, const char *text)
-{
-	char full[512];
-	FILE *file;
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	for (char *p = full + strlen(root) + 1; (p = strchr(p, '/')) != NULL; *p++ = '/') {
-		*p = '\0';
-		mkdir(full, 0700);
-	}
-	file = fopen(full, "w");
-	if (file == NULL || fputs(text, file) < 0)
-		exit(1);
-	fclose(file);
-}
+#include "tests/unit/tree.h"
 
 static struct status_facts
 read_all(void)
 {
 	struct status_facts f = {.workers = {41, 42}, .worker_count = 2};
 
-	snprintf(f.state_dir, sizeof(f.state_dir), "%s", root);
-	status_facts_read(&f, root);
+	snprintf(f.state_dir, sizeof(f.state_dir), "%s", tree_root);
+	status_facts_read(&f, tree_root);
 	return f;
 }
 
@@ -53,10 +33,10 @@ TEST(memory_of_processes)
 {
 	struct status_facts f;
 
-	write_file("proc/self/status", "Name:\tstepd\nVmHWM:\t    20 kB\nVmRSS:\t    12 kB\n");
-	write_file(
+	tree_write("proc/self/status", "Name:\tstepd\nVmHWM:\t    20 kB\nVmRSS:\t    12 kB\n");
+	tree_write(
 	    "proc/41/status", "Name:\tstepd-worker\nVmHWM:\t 3000000 kB\nVmRSS:\t 2000000 kB\n");
-	write_file("proc/42/status", "Name:\tstepd-worker\nState:\tZ (zombie)\n");
+	tree_write("proc/42/status", "Name:\tstepd-worker\nState:\tZ (zombie)\n");
 	f = read_all();
 	CHECK(f.self.known && f.self.rss == 12 * 1024 && f.self.peak == 20 * 1024);
 	CHECK(status_facts_worker(&f, 41)->rss == UINT64_C(2000000) * 1024);
@@ -69,17 +49,17 @@ TEST(version_two_of_cgroups)
 {
 	struct status_facts f;
 
-	write_file("proc/self/cgroup", "0::/system.slice/stepd.service\n");
-	write_file("sys/fs/cgroup/system.slice/stepd.service/memory.current", "1000\n");
-	write_file("sys/fs/cgroup/system.slice/stepd.service/memory.max", "max\n");
-	write_file("sys/fs/cgroup/system.slice/stepd.service/memory.events", "oom 1\noom_kill 3\n");
+	tree_write("proc/self/cgroup", "0::/system.slice/stepd.service\n");
+	tree_write("sys/fs/cgroup/system.slice/stepd.service/memory.current", "1000\n");
+	tree_write("sys/fs/cgroup/system.slice/stepd.service/memory.max", "max\n");
+	tree_write("sys/fs/cgroup/system.slice/stepd.service/memory.events", "oom 1\noom_kill 3\n");
 	f = read_all();
 	CHECK(f.cgroup.known && f.cgroup.current == 1000 && f.cgroup.limit == 0);
 	CHECK(f.oom_kills == 3);
-	write_file("sys/fs/cgroup/system.slice/stepd.service/memory.max", "4096\n");
+	tree_write("sys/fs/cgroup/system.slice/stepd.service/memory.max", "4096\n");
 	f = read_all();
 	CHECK(f.cgroup.limit == 4096);
-	write_file("sys/fs/cgroup/system.slice/stepd.service/memory.current", "\n");
+	tree_write("sys/fs/cgroup/system.slice/stepd.service/memory.current", "\n");
 	f = read_all();
 	CHECK(!f.cgroup.known);
 }
@@ -88,18 +68,18 @@ TEST(version_one_of_cgroups)
 {
 	struct status_facts f;
 
-	write_file("proc/self/cgroup", "9:cpu,memory:/job\n3:cpuset:/\n");
-	write_file("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "77\n");
-	write_file("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
+	tree_write("proc/self/cgroup", "9:cpu,memory:/job\n3:cpuset:/\n");
+	tree_write("sys/fs/cgroup/memory/job/memory.usage_in_bytes", "77\n");
+	tree_write("sys/fs/cgroup/memory/job/memory.limit_in_bytes", "9223372036854771712\n");
 	f = read_all();
 	CHECK(f.cgroup.known && f.cgroup.current == 77 && f.cgroup.limit == 0);
 	/* within a container: the group is the root of what is mounted */
-	write_file("proc/self/cgroup", "9:memory:/docker/abc\n");
-	write_file("sys/fs/cgroup/memory/memory.usage_in_bytes", "78\n");
-	write_file("sys/fs/cgroup/memory/memory.limit_in_bytes", "512\n");
+	tree_write("proc/self/cgroup", "9:memory:/docker/abc\n");
+	tree_write("sys/fs/cgroup/memory/memory.usage_in_bytes", "78\n");
+	tree_write("sys/fs/cgroup/memory/memory.limit_in_bytes", "512\n");
 	f = read_all();
 	CHECK(f.cgroup.known && f.cgroup.current == 78 && f.cgroup.limit == 512);
-	write_file("proc/self/cgroup", "9:memoryx:/job\nnonsense\n::\n");
+	tree_write("proc/self/cgroup", "9:memoryx:/job\nnonsense\n::\n");
 	f = read_all();
 	CHECK(!f.cgroup.known);
 }
@@ -129,10 +109,10 @@ TEST(paths_of_sockets)
 	CHECK(unix_path_init(&u, name) == -ENAMETOOLONG); /* nothing to go through */
 	snprintf(path, sizeof(path), "/nonexistent/%s", name);
 	CHECK(unix_path_init(&u, path) == -ENOENT);
-	snprintf(path, sizeof(path), "%s/%s", root, name);
+	snprintf(path, sizeof(path), "%s/%s", tree_root, name);
 	CHECK(unix_path_init(&u, path) == -ENAMETOOLONG && u.folder == -1);
 	name[90] = '\0';
-	snprintf(path, sizeof(path), "%s/proc/41/../42/%s", root, name);
+	snprintf(path, sizeof(path), "%s/proc/41/../42/%s", tree_root, name);
 	CHECK(unix_path_init(&u, path) == 0 && u.folder >= 0);
 	CHECK(strncmp(u.address.sun_path, "/proc/self/fd/", 14) == 0);
 	CHECK(u.len == offsetof(struct sockaddr_un, sun_path) + strlen(u.address.sun_path) + 1);
@@ -145,13 +125,8 @@ main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {TEST_CASE(nothing_is_known),
 	    TEST_CASE(memory_of_processes), TEST_CASE(version_two_of_cgroups),
-	    TEST_CASE(version_one_of_cgroups), TEST_CASE(disks), TEST_CASE(paths_of_sockets), {0}};
-	char command[64];
-	int rc;
+	    TEST_CASE(version_one_of_cgroups), TEST_CASE(disks), TEST_CASE(paths_of_sockets),
+	    {NULL, NULL}};
 
-	if (mkdtemp(root) == NULL)
-		return 1;
-	rc = test_main(cases, argc, argv);
-	snprintf(command, sizeof(command), "rm -rf %s", root);
-	return system(command) != 0 || rc != 0;
+	return tree_test_main(cases, NULL, argc, argv);
 }
