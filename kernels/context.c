@@ -1,13 +1,12 @@
 #include "kernels/context.h"
 
 #include <omp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 
+#include "kernels/context_both.h"
 #include "kernels/gemm.h"
 #include "kernels/matmul.h"
 
@@ -22,20 +21,7 @@ struct memory_header {
 	bool mapped;
 };
 
-static char open_error[256]; /* why there is no context */
 static atomic_size_t in_use; /* bytes of memory_new that were not freed */
-
-enum op_status
-op_fail(struct op_context *ctx, enum op_status status, const char *format, ...)
-{
-	char *text = ctx != NULL ? ctx->error : open_error;
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(open_error), format, args);
-	va_end(args);
-	return status;
-}
 
 void *
 memory_new(size_t bytes)
@@ -124,18 +110,11 @@ enum op_status
 op_open(struct op_context **out, const struct op_options *options)
 {
 	struct op_context *ctx;
-	enum op_status status;
+	enum op_status status = context_new(&ctx, options, omp_get_num_procs());
 
 	*out = NULL;
-	if (options->threads < 0 || options->threads > 1024)
-		return op_fail(NULL, OP_UNSUPPORTED, "%d threads", options->threads);
-	if (options->compute != OP_F32 && options->compute != OP_BF16)
-		return op_fail(NULL, OP_UNSUPPORTED, "element type %d", (int)options->compute);
-	ctx = calloc(1, sizeof(*ctx));
-	if (ctx == NULL)
-		return op_fail(NULL, OP_NO_MEMORY, "no memory for the context");
-	ctx->compute = options->compute;
-	ctx->threads = options->threads != 0 ? options->threads : omp_get_num_procs();
+	if (status != OP_OK)
+		return status;
 	/* The GEMM library takes as many threads as OpenMP offers to the calling thread. */
 	omp_set_dynamic(0);
 	omp_set_num_threads(ctx->threads);
@@ -162,28 +141,10 @@ op_close(struct op_context *ctx)
 	free(ctx);
 }
 
-const char *
-op_last_error(const struct op_context *ctx)
-{
-	return ctx != NULL ? ctx->error : open_error;
-}
-
-enum op_dtype
-op_compute(const struct op_context *ctx)
-{
-	return ctx->compute;
-}
-
 bool
 op_native_bf16(const struct op_context *ctx)
 {
 	return ctx->native_bf16;
-}
-
-int
-op_threads(const struct op_context *ctx)
-{
-	return ctx->threads;
 }
 
 enum op_status

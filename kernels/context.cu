@@ -1,28 +1,13 @@
 /* The CUDA backend opens and closes; its errors and its areas of memory. */
 #include "kernels/gpu.h"
+#include "kernels/context_both.h"
 #include "kernels/tiles.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 /* What cuBLAS recommends: for sm_90, and before it. */
 enum { WORKSPACE_HOPPER = 32 << 20, WORKSPACE = 4 << 20 };
-
-static char open_error[256]; /* why there is no context */
-
-enum op_status
-op_fail(struct op_context *ctx, enum op_status status, const char *format, ...)
-{
-	char *text = ctx != NULL ? ctx->error : open_error;
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(text, sizeof(open_error), format, args);
-	va_end(args);
-	return status;
-}
 
 enum op_status
 gpu_check(struct op_context *ctx, cudaError_t error, const char *what)
@@ -112,20 +97,12 @@ enum op_status
 op_open(struct op_context **out, const struct op_options *options)
 {
 	struct op_context *ctx;
-	enum op_status status;
+	enum op_status status = context_new(&ctx, options, (int)sysconf(_SC_NPROCESSORS_ONLN));
 
 	*out = NULL;
-	if (options->threads < 0 || options->threads > 1024)
-		return op_fail(NULL, OP_UNSUPPORTED, "%d threads", options->threads);
-	if (options->compute != OP_F32 && options->compute != OP_BF16)
-		return op_fail(NULL, OP_UNSUPPORTED, "element type %d", (int)options->compute);
-	ctx = (struct op_context *)calloc(1, sizeof(*ctx));
-	if (ctx == NULL)
-		return op_fail(NULL, OP_NO_MEMORY, "no memory for the context");
-	ctx->compute = options->compute;
+	if (status != OP_OK)
+		return status;
 	ctx->device = options->device;
-	ctx->threads =
-	    options->threads != 0 ? options->threads : (int)sysconf(_SC_NPROCESSORS_ONLN);
 	status = open_device(ctx);
 	if (status == OP_OK)
 		status = tiles_new(ctx);
@@ -155,29 +132,11 @@ op_close(struct op_context *ctx)
 	free(ctx);
 }
 
-const char *
-op_last_error(const struct op_context *ctx)
-{
-	return ctx != NULL ? ctx->error : open_error;
-}
-
-enum op_dtype
-op_compute(const struct op_context *ctx)
-{
-	return ctx->compute;
-}
-
 /* sm_80 and later do; older ones have no machine code here. */
 bool
 op_native_bf16(const struct op_context *ctx)
 {
 	return ctx->compute == OP_BF16;
-}
-
-int
-op_threads(const struct op_context *ctx)
-{
-	return ctx->threads;
 }
 
 enum op_status

@@ -9,6 +9,7 @@
 #define KERNELS_CONTEXT_H
 
 #include "kernels/ops.h"
+#include "kernels/sizes.h"
 
 struct matmul;
 
@@ -44,24 +45,6 @@ static inline int
 op_team(const struct op_context *ctx, size_t work)
 {
 	return work < 16384 ? 1 : ctx->threads;
-}
-
-static inline size_t
-size_min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline size_t
-size_max(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
-static inline size_t
-div_up(size_t a, size_t b)
-{
-	return (a + b - 1) / b;
 }
 
 /* Bytes rounded up to whole cache lines, to cut several arrays from one area. */

@@ -14,6 +14,7 @@
 
 #include "kernels/launch.h"
 #include "kernels/ops.h"
+#include "kernels/sizes.h"
 
 struct gpu_area {
 	void *memory;
@@ -70,24 +71,6 @@ gpu_allow_shared(struct op_context *ctx, K *kernel, size_t bytes)
 	return gpu_check(ctx,
 	    cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, (int)bytes),
 	    "cudaFuncSetAttribute");
-}
-
-static inline size_t
-size_min(size_t a, size_t b)
-{
-	return a < b ? a : b;
-}
-
-static inline size_t
-size_max(size_t a, size_t b)
-{
-	return a > b ? a : b;
-}
-
-static inline size_t
-div_up(size_t a, size_t b)
-{
-	return (a + b - 1) / b;
 }
 
 /* Bytes rounded up, to cut several arrays from one area. */
