@@ -9,7 +9,6 @@ import ssl
 import subprocess
 import sys
 import tempfile
-import time
 
 BUILD = os.environ.get("STEPD_BUILD", "build")
 ASAN = "STEPD_ASAN" in os.environ

@@ -1,8 +1,10 @@
 """The page that a test shares with the library that fails (tests/fault/fail_nth.h), and a stepd under
 it."""
 import errno
+import itertools
 import mmap
 import os
+import random
 import re
 import select
 import struct
@@ -46,6 +48,27 @@ class Page:
     fired = property(lambda self: self.field(5))
     live = property(lambda self: self.field(6, "i"))
     name = property(lambda self: self.map[28:64].split(b"\0")[0].decode())
+
+
+def in_order(cases, seed, seconds, kind_of):
+    """The cases for so many seconds (0: all of them), in an order from the seed; the first of each kind
+    come first."""
+    cases = list(cases)
+    random.Random(seed).shuffle(cases)
+    seen = set()
+    cases.sort(key=lambda case: kind_of(case) in seen or seen.add(kind_of(case)) is not None)
+    end = time.monotonic() + (seconds or 1e9)
+    return itertools.takewhile(lambda _: time.monotonic() <= end, cases)
+
+
+def until_done(call, *args):
+    """The call again, until the session is back."""
+    for _ in range(60):
+        answer = call(*args)
+        if answer[0] not in (0, 503):
+            break
+        time.sleep(0.05)
+    return answer
 
 
 class Hang(Exception):

@@ -1,5 +1,6 @@
 """The operations of test_fail_nth.py that are answered later, or have keys without a session."""
 from daemon import check
+from fail_nth import until_done
 
 ASYNC = "Prefer: respond-async"
 
@@ -27,7 +28,7 @@ class Later:
                           "Idempotency-Key: " + self.key)
 
     def judge_later(self, name, answer):
-        again = self.undisturbed(self.act_later)
+        again = until_done(self.act_later)
         self.step += 1
         check(again[0] == 200 and again[1]["loss"] == 1.0 / self.step, "the step, again", name, answer, again)
         check(answer[0] != 200 or answer[1] == again[1], "the same answer", name, answer, again)
@@ -53,7 +54,7 @@ class Later:
                               ["Idempotency-Key: " + self.key])
 
     def judge_key_open(self, name, answer):
-        again = self.undisturbed(self.act_key_open)
+        again = until_done(self.act_key_open)
         check(again[0] == 200, "opened again", name, answer, again)
         check(answer[0] != 200 or answer[1] == again[1], "the same session", name, answer, again)
         live = [st["session_id"] for st in self.t.ask("GET", "/v1/sessions")[1]["sessions"]
@@ -70,6 +71,6 @@ class Later:
         return self.t.try_ask("POST", "/v1/objects:sign", {}, ["Idempotency-Key: " + self.key])
 
     def judge_key_sign(self, name, answer):
-        again = self.undisturbed(self.act_key_sign)
+        again = until_done(self.act_key_sign)
         check(again[0] == 200, "signed again", name, answer, again)
         check(answer[0] != 200 or answer[1] == again[1], "the same pair", name, answer, again)

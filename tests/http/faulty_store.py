@@ -23,6 +23,12 @@ def certificate(folder, name, host="localhost"):
     return cert, key
 
 
+def open_store(folder):
+    """A store on localhost, and the settings of a stepd that may reach it."""
+    cert, key = certificate(folder, "good")
+    return Store(cert, key), {"STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost"}
+
+
 class Store:
     def __init__(self, cert, key, maximum=None, address="127.0.0.1"):
         self.objects, self.puts, self.connections, self.hanging = {}, [], 0, 0

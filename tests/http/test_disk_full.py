@@ -1,42 +1,31 @@
 """A full disk: saving and downloading are refused with words, training goes on."""
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 
-from daemon import BUILD, check, finish
+from daemon import check, finish
 from fault_table import held, not_tried
-from faulty_store import Store, certificate
+from faulty_store import open_store
+from small_disk import small_disk
+from tiny_model import make_models, real_worker
 from trainer import Trainer, background
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
 ROWS = (("the disk has no room for an artifact or a download", "507; training goes on"),
         ("the disk has no room for a step", "507: not begun; a step that was begun is kept"),
         ("the disk has no room for another file", "a start says so, saving is 507; training goes on"))
-SMALL = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=700k none "$STEPD_STATE_DIR" && exec "$@"',
-         "sh")
 
-if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
-                  stderr=subprocess.DEVNULL).returncode != 0:
-    print("no small file system can be made here")
+small = small_disk("size=700k")
+if small is None:
     for row in ROWS:
         not_tried(*row)
     finish()
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models = os.path.join(folder, "models")
-subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
-               check=True)
-cert, key = certificate(folder, "good")
-store = Store(cert, key)
+folder = make_models("tiny")
+store, reach = open_store(folder)
 store.objects["/ok/large"] = b"s" * 3000000
-settings = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
-            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker"))}
+settings = real_worker(folder, **reach)
 
-with Trainer(prefix=SMALL, **settings) as t:
+with Trainer(prefix=small, **settings) as t:
     s = t.opened(base_model="tiny", lora_rank=64)
-    ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
+    ids = t.datums(s)
     first = t.train(s, *ids)
     check(first[0] == 200, "a step", first)
     status, body, headers = t.save(s, store.url("/ok/state"))
@@ -57,14 +46,13 @@ held(*ROWS[0])
 # kept.
 refused = 0
 for size in range(200, 360, 32):
-    tiny = (*SMALL[:4], SMALL[4].replace("700k", "%dk" % size), SMALL[5])
-    with Trainer(prefix=tiny, STEPD_DISK_RESERVE="0", **settings) as t:
+    with Trainer(prefix=small_disk("size=%dk" % size), STEPD_DISK_RESERVE="0", **settings) as t:
         status, body, _ = t.open(base_model="tiny")
         if status != 200:
             check(status in (503, 507), "no space for a session", size, status, body)
             continue
         s = body["session_id"]
-        ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
+        ids = t.datums(s)
         for step in range(3):
             status, body, headers = t.train(s, *ids)
             if status == 200:
@@ -77,7 +65,7 @@ for size in range(200, 360, 32):
 check(refused > 0, "a step was refused for want of space")
 
 
-def fill(t):
+def fill_by_objects(t):
     """The state folder's file system full to the last pages, by objects of the store."""
     size = 1 << 19
     while size >= 4096:
@@ -89,8 +77,7 @@ def fill(t):
 
 
 # The disk fills up after a step was begun: it has its room, and is kept; the next one is not begun.
-full = (*SMALL[:4], SMALL[4].replace("700k", "4m"), SMALL[5])
-with Trainer("TRAIN:2:slow", prefix=full, STEPD_DISK_RESERVE="0") as t:
+with Trainer("TRAIN:2:slow", prefix=small_disk("size=4m"), STEPD_DISK_RESERVE="0") as t:
     s = t.opened()
     t.render(s)
     t.train(s)
@@ -98,7 +85,7 @@ with Trainer("TRAIN:2:slow", prefix=full, STEPD_DISK_RESERVE="0") as t:
     until = time.monotonic() + 10
     while t.status(s)["state"] != "training" and time.monotonic() < until:
         pass
-    fill(t)
+    fill_by_objects(t)
     status, body, headers = step()
     check(status == 200 and headers["stepd-step"] == "2", "a step that was begun is kept", status, body)
     answers = [t.train(s, *["datum-e"] * 2000) for _ in range(120)]
@@ -109,8 +96,7 @@ held(*ROWS[1])
 # No room for another file, however small: from a start that cannot be to a run in which all fits.
 told = served = 0
 for inodes in range(3, 21):
-    few = (*SMALL[:4], SMALL[4].replace("size=700k", "nr_inodes=%d" % inodes), SMALL[5])
-    t = Trainer(prefix=few, wait=False, STEPD_DISK_RESERVE="0", STEPD_SNAPSHOT_STEPS="1", **settings)
+    t = Trainer(prefix=small_disk("nr_inodes=%d" % inodes), wait=False, STEPD_DISK_RESERVE="0", STEPD_SNAPSHOT_STEPS="1", **settings)
     try:
         t.ready()
     except SystemExit:
@@ -126,7 +112,7 @@ for inodes in range(3, 21):
         if status != 200:
             continue
         s = body["session_id"]
-        ids = [d["datum_id"] for d in t.render(s)[1]["datums"]]
+        ids = t.datums(s)
         for step in range(1, 4):  # a snapshot after each, which may not fit
             status, body, headers = t.train(s, *ids)
             check(status == 200 and headers["stepd-step"] == str(step), "a step needs no file", inodes,

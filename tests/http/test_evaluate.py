@@ -1,22 +1,15 @@
 """datums:evaluate with a real worker: the losses of the next step to the bit, adapter on and off, and
 nothing changed by looking."""
-import os
 import shutil
-import subprocess
-import sys
-import tempfile
 
-from daemon import BUILD, check, finish
+from daemon import check, finish
 from fault_table import fault
+from tiny_model import make_models, real_worker
 from trainer import Trainer, background
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models = os.path.join(folder, "models")
-subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
-               check=True, stdout=subprocess.DEVNULL)
-settings = {"STEPD_MODEL_DIR": models, "STEPD_THREADS": "1",
-            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker"))}
+folder = make_models("tiny")
+settings = real_worker(folder)
+del settings["STEPD_CPU_COMPUTE"]  # each test says which
 KEYS = ["loss", "base_loss", "input_token_count", "supervised_token_count", "datums"]
 TEXTS = {"short": ("q", "a"), "sum": ("What is two plus two?", "4"),
          "long": ("Who wrote this?", "It was written by hand, on paper, in the winter. " * 8)}

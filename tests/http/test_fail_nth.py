@@ -6,7 +6,6 @@ what case names have to contain ("train/STORE")."""
 import hashlib
 import itertools
 import os
-import random
 import shutil
 import sys
 import tempfile
@@ -14,10 +13,10 @@ import time
 
 import daemon
 from daemon import ASAN, check, finish
-from fail_nth import CLASSES, ERRORS, Failing, Hang
+from fail_nth import CLASSES, ERRORS, Failing, Hang, in_order, until_done
 from fail_nth_later import Later
 from fault_table import held
-from faulty_store import Store, certificate
+from faulty_store import open_store
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 30
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
@@ -69,15 +68,6 @@ class Run(Later):
                               {"datum_ids": ["datum-e"], "learning_rate": 1e-4},
                               ["Idempotency-Key: " + key])
 
-    def undisturbed(self, call, *args):
-        """The call again, until the session is back."""
-        for _ in range(40):
-            answer = call(*args)
-            if answer[0] not in (0, 503):
-                break
-            time.sleep(0.05)
-        return answer
-
     def check_step(self, name):
         st = self.t.status(self.session)
         check(st is not None and st["step"] == self.step, "every step, once", name, self.step, st)
@@ -92,7 +82,7 @@ class Run(Later):
         return self.ask_train(self.key)
 
     def judge_train(self, name, answer):
-        again = self.undisturbed(self.ask_train, self.key)
+        again = until_done(self.ask_train, self.key)
         self.step += 1
         check(again[0] == 200 and again[1]["loss"] == 1.0 / self.step, "the step, again", name,
               answer, again)
@@ -114,7 +104,7 @@ class Run(Later):
         right = {"datums": [{"datum_id": "datum-e%d" % self.number, "example_id": "e%d" % self.number,
                              "supervised_token_count": 1}]}
         check(answer[0] != 200 or answer[1] == right, "rendered", name, answer)
-        check(self.undisturbed(self.ask_render)[1] == right, "rendered again", name, answer)
+        check(until_done(self.ask_render)[1] == right, "rendered again", name, answer)
         self.check_step(name)
 
     def begin_generate(self):
@@ -125,7 +115,7 @@ class Run(Later):
 
     def judge_generate(self, name, answer):
         check(answer[0] != 200 or answer[1] == {"text": "once"}, "generated", name, answer)
-        check(self.undisturbed(self.act_generate)[0] == 200, "generated again", name)
+        check(until_done(self.act_generate)[0] == 200, "generated again", name)
 
     def begin_save(self):
         self.ensure()
@@ -157,7 +147,7 @@ class Run(Later):
                   "its digest", name, answer)
             check(saved_step(st) == self.step, "the session knows it", name, st)
         self.urls = self.new_urls()
-        check(self.undisturbed(self.ask_save)[0] == 200, "saved again", name, answer)
+        check(until_done(self.ask_save)[0] == 200, "saved again", name, answer)
         check(self.saved() is not None, "and there", name)
         self.check_step(name)
 
@@ -189,7 +179,7 @@ class Run(Later):
     def judge_close(self, name, answer):
         if answer[0] == 200:
             check(self.t.status(self.session)["state"] == "closed", "closed", name, answer)
-        again = self.undisturbed(self.act_close)
+        again = until_done(self.act_close)
         check(again[0] == 200 and self.t.status(self.session)["state"] == "closed", "closed again", name,
               answer, again)
         self.session = None
@@ -217,7 +207,7 @@ class Run(Later):
         else:
             self.close_unknown()
             check(self.until(lambda: not self.t.active()), "the slot becomes free", name, answer)
-            again = self.undisturbed(self.act_open)
+            again = until_done(self.act_open)
             check(again[0] == 200, "opened again", name, answer, again)
             self.session, self.step = again[1]["session_id"], 7 if self.resume else 0
         self.begin_train()
@@ -234,8 +224,8 @@ class Run(Later):
     def begin_recover(self):
         """With steps to replay, and datums to give a new worker again."""
         self.ensure()
-        check(self.undisturbed(self.ask_render)[0] == 200, "rendered before")
-        check(self.undisturbed(self.ask_train, "key-%d" % self.next())[0] == 200, "trained before")
+        check(until_done(self.ask_render)[0] == 200, "rendered before")
+        check(until_done(self.ask_train, "key-%d" % self.next())[0] == 200, "trained before")
         self.step += 1
         self.key = "key-%d" % self.next()
 
@@ -328,26 +318,19 @@ def count(run, operation, kind):
 
 
 def all_cases(run, operations):
-    """In an order from the seed; the first of each operation and class come first."""
     cases = []
     for operation, kind in itertools.product(operations, CLASSES):
         calls = count(run, operation, kind)
         cases += [(operation, kind, nth, error) for nth in range(1, calls + 1)
                   for error in ERRORS[kind] if ONLY in "%s/%s/%d/%d" % (operation, kind, nth, error)]
-    random.Random(SEED).shuffle(cases)
-    seen = set()
-    cases.sort(key=lambda c: c[:2] in seen or seen.add(c[:2]) is not None)
     return cases
 
 
 def try_all(run, what, operations, seconds):
     cases = all_cases(run, operations)
     before = settle(run)
-    end = time.monotonic() + (seconds or 1e9)
     done = fired = 0
-    for case in cases:
-        if time.monotonic() > end:
-            break
+    for case in in_order(cases, SEED, seconds, kind_of=lambda c: c[:2]):
         done += 1
         fired += one(run, *case) > 0
         if seconds == 0 and done % 200 == 0:
@@ -359,9 +342,8 @@ def try_all(run, what, operations, seconds):
 
 
 folder = tempfile.mkdtemp(prefix="stepd-test-")
-cert, key = certificate(folder, "good")
-store = Store(cert, key)
-with Failing(folder, STEPD_CA_FILE=cert, STEPD_EGRESS_ALLOW="localhost", STEPD_DISK_RESERVE="0") as t:
+store, reach = open_store(folder)
+with Failing(folder, STEPD_DISK_RESERVE="0", **reach) as t:
     run = Run(t, store)
     for operation in OPERATIONS * 2:  # so that what is made once is made
         one(run, operation, "SEND", 1 << 31, 0)

@@ -3,29 +3,25 @@ nobody disturbed, or says why not, and no file of its folder is half of one.
 
 For a while, in an order from a seed. Arguments: seconds (0 = all cases), seed, part of the case's name."""
 import os
-import random
 import shutil
 import subprocess
 import sys
-import tempfile
-import time
 
 from daemon import ASAN, BUILD, TOKEN, check, finish
-from fail_nth import CLASSES, ERRORS, LIBRARY, Page
+from fail_nth import CLASSES, ERRORS, LIBRARY, Page, in_order
 from fault_table import held
+from tiny_model import make_models, real_worker
 from trainer import Trainer
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 12
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
 STEPCTL = os.path.join(BUILD, "stepctl")
-MAKE_TINY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models", "make_tiny.py")
 if ASAN:
     print("the library that fails and AddressSanitizer both replace malloc")
     finish()
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models, rows, out = (os.path.join(folder, name) for name in ("models", "rows.jsonl", "out"))
-subprocess.run([sys.executable, MAKE_TINY, os.path.join(models, "tiny")], check=True)
+folder = make_models("tiny")
+rows, out = (os.path.join(folder, name) for name in ("rows.jsonl", "out"))
 with open(rows, "w") as f:
     f.write('{"prompt": "q", "completion": "a"}\n{"prompt": "one", "completion": "two"}\n')
 page = Page(os.path.join(folder, "page"))
@@ -73,25 +69,17 @@ def one(t, kind, nth, error):
     return page.fired > 0
 
 
-with Trainer(STEPD_MODEL_DIR=models, STEPD_WORKER=os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-             STEPD_THREADS="1", STEPD_LOG_LEVEL="info") as t:
+with Trainer(**real_worker(folder, STEPD_LOG_LEVEL="info")) as t:
     check(run(t, "SEND", 1 << 31, 0).returncode == 0, "undisturbed")
     good = files()
     check(len(good) > 3, "its files", sorted(good))
-    cases = []
+    cases, done, fired = [], 0, 0
     for kind in CLASSES:
         run(t, kind, 1 << 31, 0)
         check(files() == good, "each run is the same", kind)
         cases += [(kind, nth, error) for nth in range(1, page.calls + 1) for error in ERRORS[kind]
                   if ONLY in "%s/%d/%d" % (kind, nth, error)]
-    random.Random(SEED).shuffle(cases)
-    seen = set()
-    cases.sort(key=lambda c: c[0] in seen or seen.add(c[0]) is not None)
-    end = time.monotonic() + (SECONDS or 1e9)
-    done = fired = 0
-    for case in cases:
-        if time.monotonic() > end:
-            break
+    for case in in_order(cases, SEED, SECONDS, kind_of=lambda c: c[0]):
         done += 1
         fired += one(t, *case)
     print("%d cases of %d, %d of them met their fault" % (done, len(cases), fired))

@@ -3,39 +3,33 @@ acknowledged is the one of a run that nobody disturbed, to the last byte of its 
 
 For a while, in an order from a seed. Arguments: seconds (0 = all cases), seed, part of the case's name."""
 import os
-import random
 import shutil
 import stat
-import subprocess
 import sys
 import tempfile
-import time
 
-from daemon import ASAN, BUILD, check, finish
-from fail_nth import CLASSES, ERRORS, LIBRARY, Page
+from daemon import ASAN, check, finish
+from fail_nth import CLASSES, ERRORS, LIBRARY, Page, in_order, until_done
 from fault_table import held
+from tiny_model import WORKER, make_models, real_worker
 from trainer import Trainer
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
-WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
-MAKE_TINY = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models", "make_tiny.py")
 KINDS = [kind for kind in CLASSES if kind not in ("STORE", "CURL", "EVENT", "NAME")]
 if ASAN:
     print("the library that fails and AddressSanitizer both replace malloc")
     finish()
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models, worker = os.path.join(folder, "models"), os.path.join(folder, "preloaded-worker")
-subprocess.run([sys.executable, MAKE_TINY, os.path.join(models, "tiny")], check=True)
+folder = make_models("tiny")
+worker = os.path.join(folder, "preloaded-worker")
 own = tempfile.mkdtemp(prefix="stepd-test-")
 os.mkdir(os.path.join(own, "state"), 0o700)
 page = Page(os.path.join(own, "state", "page"))  # where stepd and its workers may still write
 with open(worker, "w") as f:
     f.write('#!/bin/sh\nLD_PRELOAD="%s" FAIL_NTH="%s" exec "%s" "$@"\n' % (LIBRARY, page.path, WORKER))
 os.chmod(worker, stat.S_IRWXU)
-settings = {"STEPD_MODEL_DIR": models, "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_LOG_LEVEL": "info",
-            "STEPD_SNAPSHOT_STEPS": "5"}
+settings = real_worker(folder, STEPD_LOG_LEVEL="info", STEPD_SNAPSHOT_STEPS="5")
 
 
 class Run:
@@ -44,19 +38,11 @@ class Run:
     def __init__(self, t):
         self.t, self.number, self.losses = t, 0, []
         self.session = t.opened(base_model="tiny", lora_rank=2, lora_dropout=0.1)
-        self.ids = [d["datum_id"] for d in t.render(self.session, "first")[1]["datums"]]
+        self.ids = t.datums(self.session, "first")
 
     def call(self, path, body):
         return self.t.ask("POST", "/v1/sessions/%s/%s" % (self.session, path), body,
                           ["Idempotency-Key: key-%d" % self.number])
-
-    def until_done(self, call, *args):
-        for _ in range(60):
-            answer = call(*args)
-            if answer[0] not in (0, 503):
-                break
-            time.sleep(0.05)
-        return answer
 
     def train(self):
         return self.call("batches:train", {"datum_ids": self.ids, "learning_rate": 1e-3})
@@ -76,7 +62,7 @@ class Run:
         return self.train()
 
     def step_is_done(self, name, answer):
-        again = self.until_done(self.train)
+        again = until_done(self.train)
         check(again[0] == 200 and (answer[0] != 200 or answer[1] == again[1]), "the step", name, answer, again)
         self.losses.append(again[0] == 200 and again[1]["loss"])
         st = self.t.status(self.session)
@@ -86,16 +72,16 @@ class Run:
         if operation in ("train", "recover"):
             self.step_is_done(name, answer)
         elif operation == "render":
-            again = self.until_done(self.render)
+            again = until_done(self.render)
             check(again[0] == 200 and (answer[0] != 200 or answer[1] == again[1]), "rendered", name, answer, again)
         else:
             self.number += 1
-            check(self.until_done(self.save)[0] == 200, "saved", name, answer)
+            check(until_done(self.save)[0] == 200, "saved", name, answer)
 
     def state(self):
         """The bytes of the state as it is."""
         self.number += 1
-        check(self.until_done(self.save)[0] == 200, "saved at the end")
+        check(until_done(self.save)[0] == 200, "saved at the end")
         path = self.urls["get_url"].split("/", 3)[3]
         return self.t.exchange(("GET /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % path).encode())[0][0].body
 
@@ -113,26 +99,19 @@ def one(run, operation, kind, nth, error):
 
 with Trainer(folder=own, **{**settings, "STEPD_WORKER": worker}) as t:
     run = Run(t)
-    cases = []
+    cases, done, fired = [], 0, 0
     for operation in ("train", "render", "save", "recover"):
         for kind in KINDS:
             one(run, operation, kind, 1 << 31, 0)
             cases += [(operation, kind, nth, error) for nth in range(1, page.calls + 1) for error in ERRORS[kind]
                       if ONLY in "%s/%s/%d/%d" % (operation, kind, nth, error)]
-    random.Random(SEED).shuffle(cases)
-    seen = set()
-    cases.sort(key=lambda c: c[:2] in seen or seen.add(c[:2]) is not None)
-    end = time.monotonic() + (SECONDS or 1e9)
-    done = fired = 0
-    for case in cases:
-        if time.monotonic() > end:
-            break
+    for case in in_order(cases, SEED, SECONDS, kind_of=lambda c: c[:2]):
         done += 1
         fired += one(run, *case)
     check(len(cases) > 0 or ONLY, "calls were counted")
     print("%d cases of %d, %d of them met their fault, %d steps" % (done, len(cases), fired, len(run.losses)))
     state = run.state()
-with Trainer(**{**settings, "STEPD_WORKER": WORKER}) as t:
+with Trainer(**settings) as t:
     quiet = Run(t)
     for _ in run.losses:
         quiet.number += 1

@@ -5,17 +5,14 @@ import os
 import re
 import shutil
 import subprocess
-import sys
-import tempfile
 import time
 
 from daemon import ASAN, BUILD, check, finish
 from fault_table import NOT_TRIED, fault
+from tiny_model import WORKER, make_models
 from trainer import Trainer
 
-WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
 STEPCTL = os.path.join(BUILD, "stepctl")
-TINY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "models", "make_tiny.py")
 MIB = 1 << 20
 NOBODY = 65534
 
@@ -54,9 +51,7 @@ def read(*path):
 def real_worker_by_rlimit():
     if ASAN:  # its shadow is private memory too, of terabytes
         return NOT_TRIED
-    folder = tempfile.mkdtemp(prefix="stepd-test-")
-    subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "plain")], check=True,
-                   stdout=subprocess.DEVNULL)
+    folder = make_models("plain")
     with Trainer(folder=folder, STEPD_WORKER=WORKER, STEPD_WORKER_MEMORY="384M", STEPD_THREADS="2",
                  STEPD_END_TIMEOUT="10") as t:
         check("kept by RLIMIT_DATA" in t.logged(), "stepd says that there is no group")
@@ -212,12 +207,10 @@ def real_worker_by_group(user):
     if user and (shutil.which("setpriv") is None or subprocess.run([*become, "test", "-x", WORKER]).returncode != 0):
         print("not tried: groups of another user: nobody cannot start", WORKER)
         return
-    folder = tempfile.mkdtemp(prefix="stepd-test-")
+    folder = make_models("plain")
     os.chmod(folder, 0o755)
     os.mkdir(os.path.join(folder, "state"), 0o700)
     os.chown(os.path.join(folder, "state"), user, user)
-    subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "plain")], check=True,
-                   stdout=subprocess.DEVNULL)
     with Group() as group:
         for name in ("", "cgroup.procs", "cgroup.subtree_control", "cgroup.threads"):
             os.chown(os.path.join(group, name), user, user)

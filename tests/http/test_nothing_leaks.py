@@ -6,16 +6,15 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 
 from daemon import BUILD, Stepd, check, finish
 from fault_table import fault
 from faulty_store import Store, certificate
+from tiny_model import WORKER, make_model
 from trainer import Trainer, background
 
-TINY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "models", "make_tiny.py")
 TOKENS = {"own": "own-token-Kq7vZ2mXw9", "alice": "alice-token-Rt5uYp8sLd", "wrong": "wrong-token-Hn3jGf6bVc"}
 TEXTS = {name: "%s-%s" % (name, code) for name, code in [
     ("question", "quokka-8141"), ("answer", "ocelot-9265"), ("call", "marmot-3589"), ("refused", "lemming-7932"),
@@ -33,7 +32,7 @@ class Watched(Trainer):
 
     def __init__(self, folder, **settings):
         self.kept, self.signed = [], []
-        super().__init__(folder=folder, STEPD_WORKER=os.path.abspath(os.path.join(BUILD, "stepd-worker")),
+        super().__init__(folder=folder, STEPD_WORKER=WORKER,
                          STEPD_THREADS="2", STEPD_END_TIMEOUT="10", TRAINER_TOKEN=None,
                          TRAINER_TOKEN_FILE=os.path.join(folder, "secrets", "one"),
                          STEPD_TOKENS_FILE=os.path.join(folder, "secrets", "several"), **settings)
@@ -268,8 +267,7 @@ def main():
     for persist in ("false", "true"):
         folder = tempfile.mkdtemp(prefix="stepd-test-")
         os.mkdir(os.path.join(folder, "secrets"))
-        subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "tiny")], check=True,
-                       stdout=subprocess.DEVNULL)
+        make_model(os.path.join(folder, "models", "tiny"))
         for name, text in (("one", TOKENS["own"]), ("several", "alice %s\n" % TOKENS["alice"])):
             with open(os.open(os.path.join(folder, "secrets", name), os.O_CREAT | os.O_WRONLY, 0o600), "w") as f:
                 f.write(text)

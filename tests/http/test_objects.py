@@ -9,6 +9,7 @@ import time
 
 from daemon import ASAN, BEARER, Stepd, check, finish, read_all
 from fault_table import fault
+from small_disk import fill
 
 MIB = 1024 * 1024
 
@@ -187,18 +188,12 @@ def on_full_disk(folder):
         with stepd.connect() as one:
             one.sendall(raw_put(at[0], 600000) + b"x" * 100000)
             time.sleep(0.2)
-            filler = os.path.join(folder, "filler")
-            with open(filler, "wb", buffering=0) as f:
-                try:
-                    while f.write(b"x" * 4096):
-                        pass
-                except OSError:
-                    pass
+            fill(os.path.join(folder, "filler"))
             one.sendall(b"x" * 500000)
             answers, _ = read_all(one)
             check([a.status for a in answers] == [507], "the disk is full", answers)
         check(files(stepd) == [], "nothing is left of it")
-        os.remove(filler)
+        os.remove(os.path.join(folder, "filler"))
         check(put(stepd, at[0], b"x" * 600000) == 200, "and it can be put again")
         check(stepd.call("GET", "/healthz")[0] == 200, "healthy")
 

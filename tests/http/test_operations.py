@@ -4,12 +4,12 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import tempfile
 import time
 
 from daemon import BEARER, check, finish
 from fault_table import NOT_TRIED, fault
+from small_disk import fill, small_disk
 from trainer import MESSAGES, Trainer, background
 
 ASYNC = "Prefer: respond-async"
@@ -341,23 +341,15 @@ def bounded_memory():
 @fault("the disk has no room for an operation", "507, and no operation; the client waits for small ones itself")
 def no_space():
     """Where the store cannot hold an operation there is none: the client waits for the answer itself."""
-    small = ("unshare", "-rm", "sh", "-c",
-             'mount -t tmpfs -o size=2m none "$STEPD_STATE_DIR" && exec "$@"', "sh")
-    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
-                      stderr=subprocess.DEVNULL).returncode != 0:
-        print("no small file system can be made here")
+    small = small_disk("size=2m")
+    if small is None:
         return NOT_TRIED
     with Later(prefix=small, STEPD_DISK_RESERVE="0") as t:
         s = t.opened()
         done = t.accepted(s, "batches:train", step())
         check(t.result(done)[0] == 200, "with space", t.result(done))
-        fill = "/proc/%d/root%s/fill" % (t.process.pid, t.state)
-        with open(fill, "wb", buffering=0) as f:
-            try:
-                while f.write(b"x" * 4096):
-                    pass
-            except OSError:
-                pass
+        filler = "/proc/%d/root%s/filler" % (t.process.pid, t.state)
+        fill(filler)
         steps, told = 1, set()
         for _ in range(60):
             answer = t.post(s, "batches:train", step(*["datum-e"] * 8000), ASYNC)
@@ -373,7 +365,7 @@ def no_space():
         if generated[0] == 202:  # what is small finds place for a while
             generated = t.result(t.place(generated))
         check(generated[1] == {"text": "once"}, "what needs no space is answered", generated)
-        os.unlink(fill)
+        os.unlink(filler)
         again = t.result(t.accepted(s, "batches:train", step()))
         check(again[0] == 200 and again[2]["stepd-step"] == str(steps + 1), "with space again", again)
 

@@ -4,22 +4,15 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 
-from daemon import BUILD, check, finish
+from daemon import check, finish
 from fault_table import held
+from tiny_model import make_models, real_worker
 from trainer import Trainer
 
 STEPS, KILLS = 40, 6
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models = os.path.join(folder, "models")
-subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
-               check=True)
-settings = {"STEPD_MODEL_DIR": models, "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-            "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_PERSIST_DATA": "true", "STEPD_LOG_LEVEL": "info"}
+folder = make_models("tiny")
+settings = real_worker(folder, STEPD_PERSIST_DATA="true", STEPD_LOG_LEVEL="info")
 
 
 class Run:
@@ -28,7 +21,7 @@ class Run:
         self.t = Trainer(folder=os.path.join(folder, name), **settings)
         self.s = self.t.opened(base_model="tiny", lora_dropout=0.1)
         names = ["e%d" % i for i in range(5)]
-        self.ids = [d["datum_id"] for d in self.t.render(self.s, *names)[1]["datums"]]
+        self.ids = self.t.datums(self.s, *names)
 
     def disturb(self, when):
         """At its moments: stepd is killed and started again, every other time its worker alone."""

@@ -10,13 +10,12 @@ import subprocess
 import sys
 import tempfile
 
-from daemon import ASAN, BUILD, Stepd, check, finish
+from daemon import ASAN, Stepd, check, finish
 from fault_table import fault
+from tiny_model import WORKER, make_model
 from trainer import Trainer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
-TINY = os.path.join(os.path.dirname(HERE), "data", "models", "make_tiny.py")
 NOBODY = 65534
 ROOT = os.geteuid() == 0
 READ_SEARCH, KILL, SETGID, SETUID, SYS_ADMIN = (1 << bit for bit in (2, 5, 6, 7, 21))
@@ -130,7 +129,7 @@ def as_a_user():
     """Its own user, as systemd's unit has it: a real worker in its own sandbox works under all of this."""
     folder = tempfile.mkdtemp(prefix="stepd-test-")
     models, state = os.path.join(folder, "models"), os.path.join(folder, "state")
-    subprocess.run([sys.executable, TINY, os.path.join(models, "tiny")], check=True, stdout=subprocess.DEVNULL)
+    make_model(os.path.join(models, "tiny"))
     os.mkdir(state, 0o700)
     prefix = ()
     if ROOT:

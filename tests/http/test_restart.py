@@ -4,28 +4,19 @@ import os
 import random
 import shutil
 import signal
-import subprocess
-import sys
-import tempfile
 import threading
 import time
 
-from daemon import BUILD, check, finish
+from daemon import check, finish
 from fault_table import held
-from faulty_store import Store, certificate
+from faulty_store import open_store
+from tiny_model import make_models, real_worker
 from trainer import Trainer
 
 STEPS = 40
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models = os.path.join(folder, "models")
-subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
-               check=True)
-cert, key = certificate(folder, "good")
-store = Store(cert, key)
-SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
-            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-            "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_SNAPSHOT_STEPS": "8", "STEPD_LOG_LEVEL": "info"}
+folder = make_models("tiny")
+store, reach = open_store(folder)
+SETTINGS = real_worker(folder, STEPD_SNAPSHOT_STEPS="8", STEPD_LOG_LEVEL="info", **reach)
 TEXT = "q of the very secret kind"
 NAMES = ["e%d" % i for i in range(5)]
 

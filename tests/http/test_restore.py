@@ -3,25 +3,16 @@ POST /v1/sessions/{id}:restore, and says which steps have to be sent again."""
 import glob
 import os
 import shutil
-import subprocess
-import sys
-import tempfile
 import time
 
-from daemon import BEARER, BUILD, check, finish
-from faulty_store import SECRET, Store, certificate
+from daemon import BEARER, check, finish
+from faulty_store import SECRET, open_store
+from tiny_model import make_models, real_worker
 from trainer import Trainer
 
-DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "models")
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models = os.path.join(folder, "models")
-subprocess.run([sys.executable, os.path.join(DATA, "make_tiny.py"), os.path.join(models, "tiny")],
-               check=True)
-cert, key = certificate(folder, "good")
-store = Store(cert, key)
-SETTINGS = {"STEPD_MODEL_DIR": models, "STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost",
-            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker")),
-            "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", "STEPD_SNAPSHOT_STEPS": "1", "STEPD_PERSIST_DATA": "true"}
+folder = make_models("tiny")
+store, reach = open_store(folder)
+SETTINGS = real_worker(folder, STEPD_SNAPSHOT_STEPS="1", STEPD_PERSIST_DATA="true", **reach)
 
 
 class Run:
@@ -31,7 +22,7 @@ class Run:
         self.folder, self.settings, self.name = os.path.join(folder, name), {**SETTINGS, **settings}, name
         self.t = Trainer(folder=self.folder, **self.settings)
         self.s = self.t.opened(base_model="tiny", seed=len(name), lora_dropout=0.1)
-        self.ids = [d["datum_id"] for d in self.t.render(self.s, "a", "b", "c")[1]["datums"]]
+        self.ids = self.t.datums(self.s, "a", "b", "c")
         self.path = "/ok/" + name
         self.answers = [self.train(i) for i in range(3)]
         body = {"kind": "state", "name": "x", "upload_url": store.url(self.path)}

@@ -5,15 +5,13 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 
-from daemon import ASAN, BUILD, check, finish
+from daemon import BUILD, check, finish
 from fault_table import fault
+from tiny_model import WORKER, make_model
 from trainer import Trainer
 
-WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
-TINY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "models", "make_tiny.py")
 SHA = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -24,8 +22,7 @@ def make_models(folder):
     for d in (outside, models, os.path.join(cache, "blobs"), os.path.join(cache, "refs"),
               os.path.join(cache, "snapshots", SHA), os.path.join(models, "links")):
         os.makedirs(d)
-    subprocess.run([sys.executable, TINY, os.path.join(models, "plain")], check=True,
-                   stdout=subprocess.DEVNULL)
+    make_model(os.path.join(models, "plain"))
     shutil.copytree(os.path.join(models, "plain"), os.path.join(outside, "tiny"))
     os.symlink("../outside/tiny", os.path.join(models, "linked"))
     with open(os.path.join(cache, "refs", "main"), "w") as f:
@@ -141,8 +138,7 @@ def violation():
 def plain(**settings):
     """A stepd with one model, and its real worker."""
     t = Trainer()
-    subprocess.run([sys.executable, TINY, os.path.join(t.folder, "models", "plain")], check=True,
-                   stdout=subprocess.DEVNULL)
+    make_model(os.path.join(t.folder, "models", "plain"))
     t.end(signal.SIGTERM)
     return Trainer(folder=t.folder, **{"STEPD_WORKER": WORKER, "STEPD_END_TIMEOUT": "10", **settings})
 

@@ -1,6 +1,5 @@
 """The life of a session over HTTP: opening, the calls, their order, closing, restarts."""
 import hashlib
-import os
 import signal
 import socket
 import time

@@ -13,6 +13,7 @@ import time
 from daemon import BUILD, TOKEN, Stepd, check, finish
 from fault_table import fault
 from faulty_store import SECRET, Store, certificate
+from small_disk import small_disk
 from trainer import Trainer, background
 
 STEPCTL = os.path.join(BUILD, "stepctl")
@@ -338,11 +339,8 @@ def something_to_act_on():
         check(told.returncode == 1 and re.search(r"(?m)^attention: session %s has no worker" % s, told.stdout),
               "it has to be restored", told)
         check(stepctl("--json", "--socket", socket_of(t)).returncode == 1, "also with --json")
-    small = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o size=4m,nr_inodes=100 none "$STEPD_STATE_DIR" && '
-             'exec "$@"', "sh")
-    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
-                      stderr=subprocess.DEVNULL).returncode != 0:
-        print("no small file system can be made here")
+    small = small_disk("size=4m,nr_inodes=100")
+    if small is None:
         return
     with tempfile.TemporaryDirectory(prefix="stepd-test-") as folder:
         path = os.path.join(folder, "s.sock")

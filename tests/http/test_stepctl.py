@@ -7,12 +7,12 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish
+from tiny_model import make_model
 
 STEPCTL = os.path.join(BUILD, "stepctl")
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith(("STEPD_", "TRAINER_"))}
@@ -288,7 +288,7 @@ def interrupts(folder, model, rows):
 
 with tempfile.TemporaryDirectory(prefix="stepd-test-") as folder:
     model = os.path.join(folder, "models", "tiny")
-    subprocess.run([sys.executable, "tests/data/models/make_tiny.py", model], check=True)
+    make_model(model)
     rows = write_rows(os.path.join(folder, "rows.jsonl"))
     usage()
     bad_rows(folder, model)

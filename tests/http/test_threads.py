@@ -4,25 +4,19 @@ import json
 import os
 import signal
 import socket
-import subprocess
-import sys
-import tempfile
 import time
 
-from daemon import BUILD, check, finish
+from daemon import check, finish
 from fault_table import fault
+from tiny_model import WORKER, make_models
 from trainer import Trainer
 
-WORKER = os.path.abspath(os.path.join(BUILD, "stepd-worker"))
-TINY = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "data", "models", "make_tiny.py")
 TEXT = "one two three " * 200  # long enough to be worth more threads than one
 
 
 def start(folder=None, **settings):
     if folder is None:
-        folder = tempfile.mkdtemp(prefix="stepd-test-")
-        subprocess.run([sys.executable, TINY, os.path.join(folder, "models", "plain")], check=True,
-                       stdout=subprocess.DEVNULL)
+        folder = make_models("plain")
     return Trainer(folder=folder, STEPD_WORKER=WORKER, STEPD_END_TIMEOUT="10", STEPD_PERSIST_DATA="true", **settings)
 
 

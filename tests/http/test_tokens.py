@@ -5,7 +5,6 @@ import shutil
 import signal
 import socket
 import ssl
-import stat
 import subprocess
 import tempfile
 import threading

@@ -6,7 +6,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import time
+import threading
 
 from daemon import check, finish
 from fault_table import fault, held
@@ -136,6 +136,15 @@ def wrong_certificates():
         check(t.save(s, old.url("/ok/x"))[:2] == (502, UPLOAD), "TLS 1.1")
 
 
+def nobody_came(listener):
+    listener.settimeout(0.1)
+    try:
+        check(False, "nobody connects", listener.accept())
+    except TimeoutError:
+        check(True, "nobody connects")
+    listener.close()
+
+
 @fault("a URL of an address of this machine, in thirteen spellings", "nobody is connected to")
 def addresses():
     """Without leave, nothing on this machine is connected to, however it is written."""
@@ -154,13 +163,7 @@ def addresses():
             check(t.save(s, "https://%s:%d/x" % (host, ports[1]))[0] == 502, "refused", host)
         check("the address is not allowed" in t.logged(), "the log says why")
     for sock in (listener, listener6):
-        sock.settimeout(0.1)
-        try:
-            sock.accept()
-            check(False, "somebody connected")
-        except TimeoutError:
-            check(True, "nobody connected")
-        sock.close()
+        nobody_came(sock)
     with Trainer(**dict(settings, STEPD_EGRESS_ALLOW="127.0.0.0/8")) as t:
         s = t.opened()
         check(t.save(s, store.url("/ok/a", "127.0.0.1"))[0] == 200, "a network that is allowed")
@@ -177,12 +180,7 @@ def proxies():
     with Trainer(**settings, **names) as t:
         s = t.opened()
         check(t.save(s, store.url("/ok/direct"))[0] == 200, "no proxy is used")
-    trap.settimeout(0.1)
-    try:
-        trap.accept()
-        check(False, "the proxy was asked")
-    except TimeoutError:
-        check(True, "the proxy was not asked")
+    nobody_came(trap)
 
 
 def own_objects():
@@ -215,18 +213,16 @@ def own_objects():
 def large_and_alive():
     """A large transfer holds nobody up."""
     store.objects["/ok/big"] = b"state 1" + b"\0" * (64 << 20)
-    with Trainer(**settings) as t:
-        worst, done = 0, []
-        import threading
+    with Trainer(**dict(settings, STEPD_STALL_TIMEOUT="30", STEPD_TRANSFER_TIMEOUT="60")) as t:
+        answered, done = 0, []
         thread = threading.Thread(target=lambda: done.append(
             t.open(resume_download_url=store.url("/ok/big"))))
         thread.start()
         while not done:
-            start = time.monotonic()
             t.active()
-            worst = max(worst, time.monotonic() - start)
+            answered += not done
         check(done[0][0] == 200, "large", done)
-        check(worst < 1, "others are answered meanwhile", worst)
+        check(answered >= 5, "others are answered meanwhile", answered)
         check(t.memory("VmHWM") < 150000, "constant memory", t.memory("VmHWM"))
 
 

@@ -7,29 +7,20 @@ import os
 import shutil
 import signal
 import struct
-import subprocess
-import sys
 import tarfile
-import tempfile
 import time
 
-from daemon import BUILD, check, finish
+from daemon import check, finish
 from fault_table import fault
-from faulty_store import SECRET, Store, certificate
+from faulty_store import SECRET, open_store
+from tiny_model import make_models, real_worker
 from trainer import TIMEOUTS, Trainer, background
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-folder = tempfile.mkdtemp(prefix="stepd-test-")
-models = os.path.join(folder, "models")
-for name in ("tiny", "other"):
-    subprocess.run([sys.executable, os.path.join(HERE, "..", "data", "models", "make_tiny.py"),
-                    os.path.join(models, name)], check=True, stdout=subprocess.DEVNULL)
-cert, key = certificate(folder, "good")
-store = Store(cert, key)
-transfers = {"STEPD_CA_FILE": cert, "STEPD_EGRESS_ALLOW": "localhost", "STEPD_STALL_TIMEOUT": "2",
-             "STEPD_CONNECT_TIMEOUT": "2"}
-settings = {"STEPD_MODEL_DIR": models, "STEPD_THREADS": "1", "STEPD_CPU_COMPUTE": "f32", **transfers,
-            "STEPD_WORKER": os.path.abspath(os.path.join(BUILD, "stepd-worker"))}
+folder = make_models("tiny", "other")
+store, reach = open_store(folder)
+transfers = {"STEPD_STALL_TIMEOUT": "2", "STEPD_CONNECT_TIMEOUT": "2", **reach}
+settings = real_worker(folder, **transfers)
 KEYS = {"state": ["verified", "kind", "sha256", "size_bytes", "step", "tensor_count", "element_count", "finite"],
         "sampling": ["verified", "kind", "sha256", "size_bytes", "tensor_count", "element_count", "finite"]}
 FAILED = {"detail": "the trainer artifact download failed"}
@@ -74,7 +65,7 @@ def repack(files):
 def begin(t, **fields):
     """A session two steps in, and what a step needs."""
     s = t.opened(base_model="tiny", **fields)
-    ids = [d["datum_id"] for d in t.render(s, "a", "b")[1]["datums"]]
+    ids = t.datums(s, "a", "b")
     for _ in range(2):
         check(t.train(s, *ids)[0] == 200, "train")
     return s, ids

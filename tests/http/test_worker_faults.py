@@ -62,22 +62,6 @@ def while_opening():
         check("no memory for 4 GiB of activations" in t.logged(), "and the last words")
 
 
-def call(t, message, session, urls):
-    url = urls["put_url"]
-    if message == "RENDER":
-        return t.render(session)
-    if message == "TRAIN":
-        return t.train(session)
-    if message == "GENERATE":
-        return t.generate(session)
-    if message == "EVALUATE":
-        return t.evaluate(session)
-    if message == "VERIFY":
-        t.save(session, url)
-        return t.verify(session, urls["get_url"])
-    return t.save(session, url)
-
-
 def while_working(message):
     """The session is brought back, and what was under way is done."""
     with Trainer(**TIMEOUTS) as t:
@@ -87,10 +71,10 @@ def while_working(message):
             s = t.opened()
             t.render(s) if message != "RENDER" else None
             t.train(s) if message != "TRAIN" else None
-            first = call(t, message, s, t.sign())
+            first = t.do(message, s)
             check(first[0] == 200, "before it", message, fault)
             step = t.status(s)["step"]
-            status, body, headers = call(t, message, s, t.sign())
+            status, body, headers = t.do(message, s)
             check(status == 200, "answered by the next worker", message, fault, status, body)
             want = step + (message == "TRAIN")
             check(headers["stepd-step"] == str(want), "the step", message, fault, headers)

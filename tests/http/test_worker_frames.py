@@ -6,7 +6,6 @@ import time
 
 from daemon import ASAN, check, finish
 from fault_table import held
-from fault_table import held
 from trainer import Trainer
 
 SEEDS = range(*map(int, sys.argv[1:3])) if len(sys.argv) > 2 else range(40 if ASAN else 240)
@@ -17,16 +16,6 @@ SHORT = {"STEPD_%s_TIMEOUT" % name: "1"
 
 def descriptors(t):
     return len(os.listdir("/proc/%d/fd" % t.process.pid))
-
-
-def call(t, message, session):
-    if message == "RENDER":
-        return t.render(session)
-    if message == "TRAIN":
-        return t.train(session)
-    if message == "GENERATE":
-        return t.generate(session)
-    return t.save(session, t.sign()["put_url"])
 
 
 def one(t, seed):
@@ -42,7 +31,7 @@ def one(t, seed):
     s = body["session_id"]
     if message in ("READY", "OPEN"):
         message = "TRAIN"
-    status, body, headers = call(t, message, s)
+    status, body, headers = t.do(message, s)
     st = t.status(s)
     check(st["state"] in ("ready", "restoring", "needs_restore"), "a state", seed, message, st)
     check(st["step"] == (message == "TRAIN" and status == 200), "steps that were acknowledged", seed, message, status, st)

@@ -75,6 +75,10 @@ class Trainer(Stepd):
         examples = [{"example_id": name, "messages": MESSAGES} for name in names or ("e",)]
         return self.ask("POST", "/v1/sessions/%s/datums:render" % session, {"examples": examples})
 
+    def datums(self, session, *names):
+        """The ids of what was rendered."""
+        return [datum["datum_id"] for datum in self.render(session, *names)[1]["datums"]]
+
     def train(self, session, *ids):
         return self.ask("POST", "/v1/sessions/%s/batches:train" % session,
                         {"datum_ids": ids or ["datum-e"], "learning_rate": 1e-4})
@@ -93,6 +97,14 @@ class Trainer(Stepd):
     def verify(self, session, url, kind="state", **fields):
         return self.ask("POST", "/v1/sessions/%s/artifacts:verify" % session,
                         {"kind": kind, "download_url": url, **fields})
+
+    def do(self, message, session):
+        """The call for which its worker is sent that message."""
+        if message in ("RENDER", "TRAIN", "GENERATE", "EVALUATE"):
+            return getattr(self, message.lower())(session)
+        urls = self.sign()
+        saved = self.save(session, urls["put_url"])
+        return self.verify(session, urls["get_url"]) if message == "VERIFY" else saved
 
     def close(self, session, query=""):
         return self.ask("DELETE", "/v1/sessions/%s%s" % (session, query))

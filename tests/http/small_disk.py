@@ -1,0 +1,22 @@
+"""A state folder on a small file system of its own, and files that fill one."""
+import subprocess
+
+
+def small_disk(options):
+    """What stepd is started with (prefix=) to have one, by tmpfs's mount options ("size=2m"); None, with a
+    line that says so, where none can be made."""
+    if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
+                      stderr=subprocess.DEVNULL).returncode != 0:
+        print("no small file system can be made here")
+        return None
+    return ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs -o %s none "$STEPD_STATE_DIR" && exec "$@"' % options, "sh")
+
+
+def fill(path):
+    """Writes the file until there is no room for a page more."""
+    with open(path, "wb", buffering=0) as f:
+        try:
+            while f.write(b"x" * 4096):
+                pass
+        except OSError:
+            pass
