@@ -1,5 +1,6 @@
 /*
- * What a JSON document is inside; for json.c, which reads it, and json_parse.c, which makes it.
+ * What a JSON document is inside; for json.c, which reads it, and json_parse.c and json_string.c,
+ * which make it.
  */
 #ifndef IPC_JSON_DOC_H
 #define IPC_JSON_DOC_H
@@ -7,6 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "ipc/json.h"
 
 struct node {
 	uint32_t text; /* offset of a string's or number's text */
@@ -27,5 +30,12 @@ struct json_doc {
 	uint32_t count, room;
 	unsigned flags;
 };
+
+/* json_string.c: decodes the string whose opening quote is doc->text[*at], in place, and moves *at
+   behind its closing quote; *offset and *len tell where it is. 0, or -EINVAL with *error. */
+int json_decode_string(
+    struct json_doc *doc, size_t *at, uint32_t *offset, uint32_t *len, struct json_error *error);
+/* Fills *error (but its offset) and returns -EINVAL. */
+int json_fail(struct json_error *error, enum json_fault fault, size_t byte, const char *what);
 
 #endif

@@ -11,7 +11,7 @@
  * Why no tokenizer library: those that are small do not judge (commas, colons, numbers, escapes),
  * and judging around one is this parser. One pass builds nodes in document order; a container's
  * first child is the node after it. Strings are decoded in place in the document's copy of the
- * text.
+ * text (json_string.c).
  */
 
 enum { MAX_NODES = 1 << 23 }; /* bounds the memory that a hostile text can take to 192 MiB */
@@ -28,16 +28,20 @@ struct parser {
 static int
 fail(struct parser *p, enum json_fault fault, size_t byte, const char *what)
 {
-	p->error.fault = fault;
-	p->error.byte = byte;
-	p->error.what = what;
-	return -EINVAL;
+	return json_fail(&p->error, fault, byte, what);
 }
 
 static int
 syntax(struct parser *p, size_t byte, const char *what)
 {
 	return fail(p, JSON_FAULT_SYNTAX, byte, what);
+}
+
+/* p->at stands on the opening quote. */
+static int
+parse_string(struct parser *p, uint32_t *offset, uint32_t *len)
+{
+	return json_decode_string(p->doc, &p->at, offset, len, &p->error);
 }
 
 static void
@@ -78,113 +82,6 @@ add_node(struct parser *p, enum json_type type, uint32_t *index)
 		*last = *index;
 		doc->nodes[p->open[p->depth - 1]].len++;
 	}
-	return 0;
-}
-
-/* Four hex digits at s, or -1. */
-static int
-hex4(const char *s)
-{
-	int v = 0;
-
-	for (int i = 0; i < 4; i++) {
-		char c = s[i];
-		int digit;
-
-		if (c >= '0' && c <= '9')
-			digit = c - '0';
-		else if (c >= 'a' && c <= 'f')
-			digit = c - 'a' + 10;
-		else if (c >= 'A' && c <= 'F')
-			digit = c - 'A' + 10;
-		else
-			return -1;
-		v = v * 16 + digit;
-	}
-	return v;
-}
-
-/* Decodes \uXXXX (and the second half of a pair) at p->at, which stands on the backslash. */
-static int
-unicode_escape(struct parser *p, char **out)
-{
-	const char *text = p->doc->text;
-	int code = hex4(text + p->at + 2);
-	uint32_t point;
-
-	if (code < 0)
-		return syntax(p, p->at + 1, "Invalid \\uXXXX escape");
-	p->at += 6;
-	point = (uint32_t)code;
-	if (code >= 0xd800 && code < 0xdc00 && text[p->at] == '\\' && text[p->at + 1] == 'u') {
-		int low = hex4(text + p->at + 2);
-
-		if (low >= 0xdc00 && low < 0xe000) {
-			point =
-			    0x10000 + (((uint32_t)code - 0xd800) << 10) + ((uint32_t)low - 0xdc00);
-			p->at += 6;
-		}
-	}
-	if (point >= 0xd800 && point < 0xe000)
-		p->doc->flags |= JSON_HAS_SURROGATE;
-	if (point == 0)
-		p->doc->flags |= JSON_HAS_NUL;
-	*out += utf8_put(*out, point);
-	return 0;
-}
-
-static int
-escape(struct parser *p, char **out)
-{
-	static const char names[] = "\"\\/bfnrt";
-	static const char values[] = "\"\\/\b\f\n\r\t";
-	char c = p->doc->text[p->at + 1];
-	const char *found;
-
-	if (c == 'u')
-		return unicode_escape(p, out);
-	found = c == '\0' ? NULL : strchr(names, c);
-	if (found == NULL)
-		return syntax(p, p->at, "Invalid \\escape");
-	*(*out)++ = values[found - names];
-	p->at += 2;
-	return 0;
-}
-
-/* p->at stands on the opening quote. Decoded in place; *offset and *len tell where. */
-static int
-parse_string(struct parser *p, uint32_t *offset, uint32_t *len)
-{
-	char *text = p->doc->text;
-	size_t begin = p->at++;
-	char *out = text + p->at;
-
-	*offset = (uint32_t)p->at;
-	for (;;) {
-		unsigned char c = (unsigned char)text[p->at];
-
-		if (c == '"')
-			break;
-		if (c < 0x20) {
-			if (p->at >= p->doc->len)
-				return syntax(p, begin, "Unterminated string starting at");
-			return syntax(p, p->at, "Invalid control character at");
-		}
-		if (c != '\\') {
-			*out++ = (char)c;
-			p->at++;
-		} else if (p->at + 1 >= p->doc->len) {
-			return syntax(p, begin, "Unterminated string starting at");
-		} else {
-			int rc = escape(p, &out);
-
-			if (rc != 0)
-				return rc;
-		}
-	}
-	*len = (uint32_t)(out - (text + *offset));
-	*out = '\0';
-	p->at++;
 	return 0;
 }
 
