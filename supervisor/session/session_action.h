@@ -45,7 +45,7 @@ bool session_refuse_quarantined(struct session *s, struct session_request *reque
 void session_blame(struct session *s, enum child_class class);
 
 /* session_keep.c: before and after the worker is asked, the store. What is to be true is in
-   s->outcome; `loss` is that of a step, NULL for other requests. */
+   s->outcome; `trained` is the step that was done, NULL for other requests. */
 void session_intend(struct session *s);
 void session_keep_outcome(struct session *s, const struct message_trained *trained);
 
@@ -73,6 +73,9 @@ void session_discard(struct session *s);
 void session_recover(struct session *s);
 /* Its worker is at s->restore.step: on with the journal, until it is where the session is. */
 void session_replay(struct session *s);
+/* session_await.c: the next step of the journal has datums that are not there: it waits for them.
+ */
+void session_await(struct session *s);
 /* session_recall.c: without a snapshot: fetches what the session uploaded, where that needs nobody
    and loses nothing (false: it does not); and as the RESTORE under way asks for it. */
 bool session_recall(struct session *s);
@@ -102,7 +105,9 @@ session_action intending_kept, intending_not_kept, keeping_kept, keeping_not_kep
 /* session_restore.c */
 session_action restoring_timer, restoring_anchored, restarting_started, reopening_answer,
     reloading_answer, resending_answer, replaying_answer, restoring_refused, restoring_died,
-    restoring_stop, awaiting_request;
+    restoring_stop;
+/* session_await.c */
+session_action awaiting_request;
 /* session_revive.c */
 session_action checking_kept, checking_not_kept;
 /* session_recall.c */
