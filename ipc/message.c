@@ -52,7 +52,7 @@ message_put_open(struct wire_put *w, const struct message_open *m)
 	wire_put_f64(w, m->max_grad_norm);
 	wire_put_string(w, m->compute);
 	wire_put_u32(w, m->threads);
-	wire_put_u64(w, m->activation_bytes);
+	wire_put_u64(w, m->micro_batch);
 	wire_put_u64(w, m->memory_limit);
 }
 
@@ -76,7 +76,7 @@ message_get_open(struct wire_get *r, struct message_open *m)
 	m->max_grad_norm = wire_get_f64(r);
 	m->compute = wire_get_string(r);
 	m->threads = wire_get_u32(r);
-	m->activation_bytes = wire_get_u64(r);
+	m->micro_batch = wire_get_u64(r);
 	m->memory_limit = wire_get_u64(r);
 	return wire_get_end(r);
 }
@@ -90,6 +90,7 @@ message_put_opened(struct wire_put *w, const struct message_opened *m)
 	wire_put_u64(w, m->base_parameters);
 	wire_put_u32(w, m->adapted_modules);
 	wire_put_string(w, m->sandbox);
+	wire_put_u64(w, m->micro_batch);
 }
 
 int
@@ -101,6 +102,7 @@ message_get_opened(struct wire_get *r, struct message_opened *m)
 	m->base_parameters = wire_get_u64(r);
 	m->adapted_modules = wire_get_u32(r);
 	m->sandbox = wire_get_string(r);
+	m->micro_batch = wire_get_u64(r);
 	return wire_get_end(r);
 }
 
@@ -123,6 +125,7 @@ message_put_loaded(struct wire_put *w, const struct message_loaded *m)
 	wire_put_u64(w, m->step);
 	wire_put_u64(w, m->tokens_seen);
 	wire_put_string(w, m->compute);
+	wire_put_u64(w, m->micro_batch);
 }
 
 int
@@ -131,6 +134,7 @@ message_get_loaded(struct wire_get *r, struct message_loaded *m)
 	m->step = wire_get_u64(r);
 	m->tokens_seen = wire_get_u64(r);
 	m->compute = wire_get_string(r);
+	m->micro_batch = wire_get_u64(r);
 	return wire_get_end(r);
 }
 

@@ -64,7 +64,7 @@ struct message_ready {
 	const char *build;  /* version of the worker */
 	const char *device; /* "cpu", or a device's name */
 };
-enum { MESSAGE_PROTOCOL = 5 };
+enum { MESSAGE_PROTOCOL = 6 };
 
 /* Strings are views: into the sender's memory on the way out, into the datagram on the way in. */
 struct message_open {
@@ -79,11 +79,11 @@ struct message_open {
 	uint64_t seed;
 	uint64_t maximum_datum_tokens; /* 0 = no limit */
 	double weight_decay, beta1, beta2, epsilon;
-	double max_grad_norm;	   /* 0 = no clipping */
-	const char *compute;	   /* "auto", "f32", "bf16" */
-	uint32_t threads;	   /* 0 = as many as may run */
-	uint64_t activation_bytes; /* bound of what a micro-batch keeps; 0 = default */
-	uint64_t memory_limit;	   /* bytes the worker is held to; 0 = none */
+	double max_grad_norm;  /* 0 = no clipping */
+	const char *compute;   /* "auto", "f32", "bf16" */
+	uint32_t threads;      /* 0 = as many as may run */
+	uint64_t micro_batch;  /* tokens that requests are split by; 0 = the worker chooses */
+	uint64_t memory_limit; /* bytes the worker is held to; 0 = none */
 };
 
 struct message_opened {
@@ -91,7 +91,8 @@ struct message_opened {
 	const char *device;
 	uint64_t adapter_parameters, base_parameters;
 	uint32_t adapted_modules;
-	const char *sandbox; /* what of it holds, for the log */
+	const char *sandbox;  /* what of it holds, for the log */
+	uint64_t micro_batch; /* tokens that requests are split by */
 };
 
 struct message_artifact {
@@ -101,7 +102,8 @@ struct message_artifact {
 struct message_loaded {
 	uint64_t step;
 	uint64_t tokens_seen;
-	const char *compute; /* what the session goes on with: "auto" follows the state */
+	const char *compute;  /* what the session goes on with: "auto" follows the state */
+	uint64_t micro_batch; /* tokens that requests are split by, from now on */
 };
 
 struct message_train {

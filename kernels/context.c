@@ -148,7 +148,8 @@ op_native_bf16(const struct op_context *ctx)
 }
 
 enum op_status
-op_reserve(struct op_context *ctx, size_t bytes)
+op_reserve(struct op_context *ctx, size_t bytes, size_t tokens)
 {
+	(void)tokens;
 	return area_grow(ctx, &ctx->scratch, &ctx->scratch_size, bytes);
 }

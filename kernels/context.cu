@@ -140,7 +140,8 @@ op_native_bf16(const struct op_context *ctx)
 }
 
 enum op_status
-op_reserve(struct op_context *ctx, size_t bytes)
+op_reserve(struct op_context *ctx, size_t bytes, size_t tokens)
 {
-	return area_grow(ctx, &ctx->scratch, bytes);
+	GPU_TRY(area_grow(ctx, &ctx->scratch, bytes));
+	return tiles_reserve(ctx, tokens);
 }

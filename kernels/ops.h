@@ -104,8 +104,9 @@ int op_threads(const struct op_context *ctx);
 /* Does the device multiply bfloat16 itself? Else it computes the same products by way of float32,
    which is never faster. */
 bool op_native_bf16(const struct op_context *ctx);
-/* Makes sure that scratch for `bytes` is there, so that no op has to grow it later. */
-enum op_status op_reserve(struct op_context *ctx, size_t bytes);
+/* Makes sure that scratch for `bytes` is there, and what a backend keeps of a packing of so many
+   tokens, so that no op has to grow it later. */
+enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 
 /*
  * The list of ops: X(name, parameters after the context). op_<name>(ctx, ...) returns op_status.

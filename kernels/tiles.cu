@@ -51,6 +51,29 @@ fill(struct tile *tiles, const struct op_packing *packing)
 	return count;
 }
 
+/* Room for so many tiles on the device; what was there goes, first. */
+static enum op_status
+grow(struct op_context *ctx, struct gpu_tiling *t, size_t count)
+{
+	size_t bytes = count * sizeof(struct tile);
+
+	if (bytes <= t->table.size)
+		return OP_OK;
+	cudaFree(t->table.memory);
+	t->table = (struct gpu_area){NULL, 0};
+	t->sequences = 0;
+	GPU_TRY(op_alloc(ctx, &t->table.memory, bytes));
+	t->table.size = bytes;
+	return OP_OK;
+}
+
+/* Each sequence has a tile at least, and each tile a row. */
+enum op_status
+tiles_reserve(struct op_context *ctx, size_t tokens)
+{
+	return grow(ctx, ctx->tiling, tokens);
+}
+
 /* The table on the device; the old one goes only when it is too small. */
 static enum op_status
 upload(struct op_context *ctx, struct gpu_tiling *t, const struct op_packing *packing)
@@ -59,12 +82,8 @@ upload(struct op_context *ctx, struct gpu_tiling *t, const struct op_packing *pa
 	struct tile *tiles;
 	enum op_status status;
 
-	if (bytes > t->table.size) {
-		cudaFree(t->table.memory);
-		t->table = (struct gpu_area){NULL, 0};
-		GPU_TRY(op_alloc(ctx, &t->table.memory, bytes * 2));
-		t->table.size = bytes * 2;
-	}
+	if (bytes > t->table.size)
+		GPU_TRY(grow(ctx, t, 2 * count));
 	tiles = (struct tile *)malloc(bytes + 1);
 	if (tiles == NULL)
 		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu tiles", count);

@@ -19,6 +19,8 @@ struct tile {
 /* What tiles_of keeps, in ctx->tiling. */
 enum op_status tiles_new(struct op_context *ctx);
 void tiles_free(struct gpu_tiling *tiling);
+/* Room for the table of any packing of so many tokens. */
+enum op_status tiles_reserve(struct op_context *ctx, size_t tokens);
 
 /* *out (count), on the device, owned by ctx, valid until the next packing. */
 enum op_status tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,

@@ -51,7 +51,7 @@ copy_settings(struct session *s, const struct message_open *m, struct refusal *r
 	    .beta2 = m->beta2,
 	    .epsilon = m->epsilon,
 	    .max_grad_norm = m->max_grad_norm,
-	    .activation_bytes = m->activation_bytes,
+	    .micro_batch = m->micro_batch,
 	    .datum_tokens = m->maximum_datum_tokens,
 	    .memory_limit = m->memory_limit,
 	};
@@ -167,7 +167,8 @@ describe(const struct session *s, struct message_opened *out)
 	    .device = device_backend(),
 	    .adapter_parameters = adapter->size,
 	    .base_parameters = s->trainer->model->parameters,
-	    .adapted_modules = (uint32_t)adapter->modules};
+	    .adapted_modules = (uint32_t)adapter->modules,
+	    .micro_batch = s->trainer->options.micro_batch};
 }
 
 int

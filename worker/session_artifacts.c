@@ -196,7 +196,8 @@ session_load(struct session *s, enum artifact_kind kind, int fd, struct message_
 		return -1;
 	*out = (struct message_loaded){.step = trainer_step_count(s->trainer),
 	    .tokens_seen = s->tokens_seen,
-	    .compute = session_compute(s)};
+	    .compute = session_compute(s),
+	    .micro_batch = s->trainer->options.micro_batch};
 	return 0;
 }
 

@@ -155,6 +155,7 @@ session_send_open(struct session *s, const char *compute)
 	    .epsilon = r->epsilon,
 	    .max_grad_norm = r->max_grad_norm,
 	    .compute = compute,
+	    .micro_batch = r->micro_batch,
 	    .memory_limit = c->worker_memory};
 	uint8_t storage[OPEN_MESSAGE_MAX];
 	struct wire_put w;
@@ -250,6 +251,9 @@ opening_answer(struct session *s, struct session_input *in)
 	log_info("session %s: sandbox of worker %d: %s", s->record.id, (int)child_pid(s->child),
 	    answer.sandbox);
 	snprintf(s->sandbox, sizeof(s->sandbox), "%s", answer.sandbox);
+	s->record.micro_batch = answer.micro_batch;
+	log_info("session %s: requests are split by %llu tokens", s->record.id,
+	    (unsigned long long)answer.micro_batch);
 	if (s->spool < 0) {
 		opened(s);
 		return;
@@ -271,6 +275,7 @@ loading_answer(struct session *s, struct session_input *in)
 		return;
 	}
 	snprintf(r->compute, sizeof(r->compute), "%s", answer.compute);
+	r->micro_batch = answer.micro_batch;
 	r->step = answer.step;
 	r->tokens_seen = answer.tokens_seen;
 	session_record_set_saved(

@@ -51,6 +51,7 @@ session_record_put(const struct session_record *r, void *storage)
 	wire_put_string(&w, r->verified_sha256);
 	wire_put_u32(&w, r->threads);
 	wire_put_u8(&w, r->kind);
+	wire_put_u64(&w, r->micro_batch);
 	return wire_put_end(&w);
 }
 
@@ -116,6 +117,8 @@ session_record_get(struct session_record *r, const void *data, size_t len)
 		r->threads = wire_get_u32(&w);
 	if (version >= 4)
 		r->kind = wire_get_u8(&w);
+	if (version >= 5)
+		r->micro_batch = wire_get_u64(&w);
 	if (r->id[0] == '\0' || r->fate < FATE_NEEDS_RESTORE || r->fate > FATE_OPEN ||
 	    r->kind > SLOT_GPU)
 		return -EBADMSG;

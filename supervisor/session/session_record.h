@@ -10,12 +10,13 @@
 #include <stdint.h>
 
 enum {
-	SESSION_ID_SIZE = 33,	    /* 32 hex digits */
-	BASE_MODEL_SIZE = 2049,	    /* 512 code points */
-	MODULES_SIZE = 4096,	    /* names joined by commas */
-	RECENT_LOSSES = 8,	    /* of the last steps */
-	SESSION_RECORD_MAX = 8192,  /* bytes, packed */
-	SESSION_RECORD_VERSION = 4, /* 1: nothing behind changed_at; 2: no threads; 3: no kind */
+	SESSION_ID_SIZE = 33,	   /* 32 hex digits */
+	BASE_MODEL_SIZE = 2049,	   /* 512 code points */
+	MODULES_SIZE = 4096,	   /* names joined by commas */
+	RECENT_LOSSES = 8,	   /* of the last steps */
+	SESSION_RECORD_MAX = 8192, /* bytes, packed */
+	/* 1: nothing behind changed_at; 2: no threads; 3: no kind; 4: no micro_batch */
+	SESSION_RECORD_VERSION = 5,
 };
 
 /* What becomes of a session when stepd is started again. */
@@ -60,6 +61,9 @@ struct session_record {
 	char verified_sha256[65];
 	uint32_t threads; /* of its workers: other ones round otherwise; 0: not known */
 	uint8_t kind;	  /* enum slot_kind: where it trains */
+	/* Tokens that its requests are split by: other micro-batches round otherwise; 0: not known
+	 */
+	uint64_t micro_batch;
 };
 
 /* Packs into storage of SESSION_RECORD_MAX bytes: the length, or -EMSGSIZE. */

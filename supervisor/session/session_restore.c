@@ -104,8 +104,8 @@ restoring_anchored(struct session *s, struct session_input *in)
 		restoring_timer(s, in);
 }
 
-/* In the number format that it had, "auto" might choose another this time, and with as many
-   threads: sums of other parts round otherwise. */
+/* In the number format that it had, "auto" might choose another this time, with as many threads and
+   split by as many tokens: sums of other parts round otherwise. */
 void
 restarting_started(struct session *s, struct session_input *in)
 {
@@ -225,6 +225,8 @@ reopening_answer(struct session *s, struct session_input *in)
 		return;
 	}
 	snprintf(s->sandbox, sizeof(s->sandbox), "%s", answer.sandbox);
+	if (s->record.micro_batch == 0) /* of a session of an older stepd */
+		s->record.micro_batch = answer.micro_batch;
 	s->restore.part = 0;
 	s->restore.step = 0;
 	if (s->anchor.fd < 0) {

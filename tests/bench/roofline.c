@@ -59,10 +59,10 @@ config_of(const struct roof_model *m)
 	    .tied_head = m->tied};
 }
 
-/* Does the step fit? 0 with *recompute, or -1. */
+/* Does the step fit? 0 with *recompute, the layers whose forward pass runs twice, or -1. */
 static int
 plan_step(const struct card *card, const struct roof_model *m, size_t tokens, size_t rank,
-    size_t adapter, bool *recompute, struct memory_plan *plan)
+    size_t adapter, size_t *recompute, struct memory_plan *plan)
 {
 	struct model_config c = config_of(m);
 	struct memory_request q = {.config = &c,
@@ -71,7 +71,7 @@ plan_step(const struct card *card, const struct roof_model *m, size_t tokens, si
 	    .rank = rank,
 	    .adapter = adapter,
 	    .tokens = tokens,
-	    .bound = SIZE_MAX,
+	    .micro_batch = tokens,
 	    .limit = (size_t)(card->memory * 1e9 - reserved)};
 	struct refusal r;
 	int rc;
@@ -87,7 +87,8 @@ plan_step(const struct card *card, const struct roof_model *m, size_t tokens, si
 struct outcome {
 	struct roof_step step;
 	struct memory_plan plan;
-	bool fits, recompute;
+	bool fits;
+	size_t recompute;
 	double tokens_per_second, useful; /* fraction of the peak by flops that are not repeated */
 };
 
@@ -121,7 +122,9 @@ print_row(const struct card *card, const struct roof_model *m, size_t tokens, si
 	printf("%-5s %-13s %6zu %5zu %9.2f %9.0f %8.1f%% %8.1f%% %7.1f  %s\n", card->name, m->name,
 	    tokens, rank, x.step.total.seconds * 1e3, x.tokens_per_second, 100 * x.useful,
 	    100 * x.step.total.by_bytes / x.step.total.seconds, (double)x.plan.total / 1e9,
-	    x.recompute ? "recomputed" : "kept");
+	    x.recompute == 0	      ? "kept"
+	    : x.recompute < m->layers ? "some recomputed"
+				      : "recomputed");
 }
 
 static void

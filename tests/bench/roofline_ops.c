@@ -340,7 +340,7 @@ roof_step_make(struct roof_step *s, const struct roof_model *m, const struct roo
 	head(&w);
 	for (size_t layer = m->layers; layer-- > 0;) {
 		w.again = true;
-		if (o->recompute && layer + 1 < m->layers) {
+		if (layer + 1 < o->recompute) {
 			mixer_forward(&w, layer);
 			mlp_forward(&w);
 		}

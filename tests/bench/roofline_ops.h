@@ -44,8 +44,8 @@ struct roof_model {
 
 struct roof_options {
 	size_t tokens, rank;
-	bool recompute; /* every layer's forward pass but the last one's runs twice */
-	bool f32;	/* activations and products in float32, as the CPU's reference */
+	size_t recompute; /* of so many layers, but the last of them, the forward pass runs twice */
+	bool f32;	  /* activations and products in float32, as the CPU's reference */
 };
 
 struct roof_sum {

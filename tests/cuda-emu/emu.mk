@@ -57,6 +57,11 @@ cuda-emu: $(addprefix cuda-emu-,$(EMU_MODES))
 $(EMU_BUILD)/fast/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a \
 		$(EMU_BUILD)/fast/kernels/compute.c.o $(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
+# The plan of memory against what the emulation counts.
+$(EMU_BUILD)/fast/test_memory_plan: $(EMU_BUILD)/fast/tests/unit/test_memory_plan.c.o $(BUILD)/libworker.a \
+		$(EMU_BUILD)/fast/kernels/compute.c.o $(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
+	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
+cuda-emu: $(EMU_BUILD)/fast/test_memory_plan
 # And the worker itself, beside a stepd that starts it: a build folder for the tests of tests/http.
 $(EMU_BUILD)/served/stepd-worker: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
 		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a

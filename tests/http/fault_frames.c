@@ -166,11 +166,11 @@ put_body(struct wire_put *w, enum message_type type, bool believable)
 		break;
 	case MSG_OPENED:
 		message_put_opened(w, &(struct message_opened){hostile_text(), "cpu", hostile(),
-					  hostile(), (uint32_t)hostile(), ""});
+					  hostile(), (uint32_t)hostile(), "", hostile()});
 		break;
 	case MSG_LOADED:
 		message_put_loaded(
-		    w, &(struct message_loaded){hostile(), hostile(), hostile_text()});
+		    w, &(struct message_loaded){hostile(), hostile(), hostile_text(), hostile()});
 		break;
 	case MSG_TRAINED:
 		message_put_trained(

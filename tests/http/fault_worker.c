@@ -169,7 +169,7 @@ load(const struct message *m, struct wire_put *w, const char *fault)
 	if (write(m->fd, "x", 1) == 1)
 		_exit(6); /* it was to be read only */
 	step = at;
-	message_put_loaded(w, &(struct message_loaded){step, 100 * step, "f32"});
+	message_put_loaded(w, &(struct message_loaded){step, 100 * step, "f32", 64});
 	answer(MSG_LOADED, m->request, w, -1, fault);
 }
 
@@ -377,7 +377,8 @@ serve(struct message *m)
 	} else if (strcmp(fault, "status") == 0) {
 		refuse(m->request, 200, "no failure at all", -1);
 	} else if (m->type == MSG_OPEN) {
-		message_put_opened(&w, &(struct message_opened){"f32", "cpu", 10, 100, 2, "off"});
+		message_put_opened(
+		    &w, &(struct message_opened){"f32", "cpu", 10, 100, 2, "off", 64});
 		answer(MSG_OPENED, m->request, &w, -1, fault);
 	} else if (m->type == MSG_LOAD) {
 		load(m, &w, fault);

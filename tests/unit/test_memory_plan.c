@@ -5,7 +5,7 @@
 #include "tests/unit/trainer_fixture.h"
 #include "worker/model/memory_plan.h"
 
-enum { TOKENS = 120 };
+enum { TOKENS = 120, DEEP = 4 };
 
 #pragma weak memory_in_use /* the CPU's alone */
 
@@ -88,7 +88,8 @@ open_shape(struct fixture *f, const struct shape_case *s, enum op_dtype compute,
 /* Opens, trains one step on the long datum and compares what is allocated then with the plan.
    limit 0: none. Returns the plan. */
 static struct memory_plan
-check_shape(const struct shape_case *s, enum op_dtype compute, double dropout, size_t limit)
+check_shape(const struct shape_case *s, enum op_dtype compute, double dropout, size_t micro_batch,
+    size_t limit)
 {
 	const size_t closed = in_use();
 	size_t before;
@@ -104,14 +105,16 @@ check_shape(const struct shape_case *s, enum op_dtype compute, double dropout, s
 	o.rank = s->rank;
 	o.dropout = dropout;
 	o.datum_tokens = TOKENS;
-	o.memory_limit = limit;
+	o.micro_batch = micro_batch;
+	o.memory_limit = o.device_limit = limit;
 	open_shape(&f, s, compute, 2);
 	before = in_use();
 	open_trainer(&f, &o);
 	make_long(&l, s->vocabulary);
 	plan = f.t->plan;
 	CHECK_MSG(trainer_step(f.t, list, 1, 1e-3, &result, &r) == 0, "%s", r.text);
-	CHECK(f.t->work.acts.shape.recompute == plan.recompute);
+	if (plan.micro_batch <= TOKENS)
+		CHECK(f.t->work.acts.shape.recompute == plan.recompute);
 	held = (double)(in_use() - before);
 	CHECK_MSG(fabs(held / (double)plan.total - 1) < 0.05,
 	    "width %zu, %s, dropout %g, limit %zu: planned %zu (%zu %zu %zu), allocated %.0f",
@@ -124,21 +127,69 @@ check_shape(const struct shape_case *s, enum op_dtype compute, double dropout, s
 	return plan;
 }
 
+/* With every layer kept, and with one more recomputed until all are. */
+static void
+check_layers(const struct shape_case *s, enum op_dtype compute, double dropout)
+{
+	struct memory_plan plan = check_shape(s, compute, dropout, 1, 0);
+
+	CHECK(plan.recompute == 0);
+	for (size_t n = 2; n <= s->layers; n++) {
+		plan = check_shape(s, compute, dropout, 1, plan.total - 1);
+		CHECK_MSG(plan.recompute == n, "%zu, not %zu", plan.recompute, n);
+	}
+}
+
+/* Split by few tokens, which the longest datum exceeds, by more than that, and by what is chosen.
+ */
 TEST(the_plan_is_what_is_allocated)
 {
-	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++) {
+	for (size_t i = 0; i < sizeof(shapes) / sizeof(*shapes); i++)
 		for (int c = 0; c < 4; c++) {
 			const enum op_dtype compute = c % 2 == 0 ? OP_F32 : OP_BF16;
-			const struct memory_plan kept =
-			    check_shape(&shapes[i], compute, c < 2 ? 0 : 0.3, 0);
+			const double dropout = c < 2 ? 0 : 0.3;
 
-			CHECK(!kept.recompute);
-			if (shapes[i].layers < 2 || on_device()) /* there the device is the limit */
-				continue;
-			CHECK(check_shape(&shapes[i], compute, c < 2 ? 0 : 0.3, kept.total - 1)
-				  .recompute);
+			check_layers(&shapes[i], compute, dropout);
+			check_shape(&shapes[i], compute, dropout, 3 * TOKENS, 0);
+			check_shape(&shapes[i], compute, dropout, 0, 0);
 		}
-	}
+}
+
+/* The bytes that a session needs at least that splits by so many tokens, as its refusal tells. */
+static size_t
+need_of_split(const struct shape_case *s, size_t micro_batch, size_t limit)
+{
+	struct trainer_options o = plain;
+	struct refusal r = {0};
+	struct fixture f;
+	size_t need = 0;
+
+	o.rank = s->rank;
+	o.datum_tokens = TOKENS;
+	o.micro_batch = micro_batch;
+	o.memory_limit = o.device_limit = limit;
+	open_shape(&f, s, OP_BF16, 2);
+	CHECK(trainer_open(&f.t, f.ops, f.files, &o, &r) == -1 && r.status == 507);
+	CHECK(sscanf(r.text, "the session needs %zu bytes", &need) == 1);
+	CHECK_MSG(strstr(r.text, ": the session began with micro-batches of that size") != NULL,
+	    "%s", r.text);
+	teardown(&f);
+	return need;
+}
+
+/* A session that comes back splits as it did, with the least that this takes, or not at all. */
+TEST(the_split_is_kept)
+{
+	const struct shape_case *s = &shapes[1];
+	const size_t split = 2 * TOKENS;
+	const struct memory_plan chosen = check_shape(s, OP_BF16, 0, 0, 0);
+	const struct memory_plan kept = check_shape(s, OP_BF16, 0, split, 0);
+	const size_t need = need_of_split(s, split, 1);
+	const struct memory_plan back = check_shape(s, OP_BF16, 0, split, need);
+
+	CHECK(kept.micro_batch == split && chosen.micro_batch > split);
+	CHECK_MSG(back.micro_batch == split, "%zu", back.micro_batch);
+	CHECK(need_of_split(s, split, need - 1) == need);
 }
 
 /* What two steps leave: loss, gradients, parameters. */
@@ -146,41 +197,50 @@ struct outcome {
 	double loss;
 	float *grad, *param;
 	size_t bytes;
-	bool recompute; /* of the last micro-batch */
+	size_t recompute; /* layers of the last micro-batch */
 };
 
-/* The least memory in which the largest micro-batch fits: all datums, or the longest alone. */
+/* The memory in which the largest micro-batch fits if so many of its layers are recomputed: all
+   datums, or the longest alone. */
 static size_t
-least(struct fixture *f)
+least(struct fixture *f, size_t layers)
 {
 	struct workspace *w = &f->t->work;
+	const struct model_config *config = f->t->model->config;
 	struct activations_shape shape = trainer_shape(f->t, true);
+	size_t scratch;
 
-	shape.backward = shape.recompute = true;
+	shape.backward = true;
+	shape.recompute = layers;
 	shape.dropout = f->t->options.dropout != 0;
 	for (size_t i = 0; i < DATUMS; i++) {
-		if (f->t->options.activation_bytes == 1 && f->datums[i].length != LONGEST)
+		if (f->t->options.micro_batch == 1 && f->datums[i].length != LONGEST)
 			continue;
 		shape.tokens += batch_datum_tokens(&f->datums[i]);
 		shape.rows += batch_datum_rows(&f->datums[i]);
 	}
-	return memory_pass(&w->acts, &w->backend, f->t->model->config, &shape);
+	scratch = memory_scratch(&w->backend, config, &shape);
+	if (scratch < w->scratch)
+		scratch = w->scratch;
+	return activations_cut(&w->acts, config, &shape, NULL) + scratch;
 }
 
 static struct outcome
-run(const struct trainer_options *o, enum op_dtype compute, bool little)
+run(const struct trainer_options *o, enum op_dtype compute, size_t recompute)
 {
 	struct outcome out = {0};
+	struct tiny_model deep = tiny_default;
 	struct fixture f;
 	struct refusal r;
 
-	setup(&f, compute, o);
+	deep.layers = DEEP;
+	setup_model(&f, &deep, compute, o);
 	out.bytes = trainer_adapter(f.t)->size * sizeof(float);
 	free(random_adapter(&f));
 	out.grad = malloc(out.bytes);
 	out.param = malloc(out.bytes);
-	if (little)
-		f.t->work.pass_most = least(&f);
+	if (recompute != 0)
+		f.t->work.pass_most = least(&f, recompute);
 	step(&f, 1e-2);
 	out.loss = step(&f, 1e-2).loss;
 	out.recompute = f.t->work.acts.shape.recompute;
@@ -190,7 +250,15 @@ run(const struct trainer_options *o, enum op_dtype compute, bool little)
 	return out;
 }
 
-/* All datums at once, and one by one, where only the longest has to be recomputed. */
+static void
+drop(struct outcome *o)
+{
+	free(o->grad);
+	free(o->param);
+}
+
+/* Some layers and all of them; all datums at once, and one by one, where the longest has to be
+   recomputed so far and a shorter one less. */
 TEST(recomputed_layers_give_the_same_bits)
 {
 	for (int i = 0; i < 8; i++) {
@@ -199,17 +267,19 @@ TEST(recomputed_layers_give_the_same_bits)
 		struct outcome kept, again;
 
 		o.dropout = i / 2 % 2 == 0 ? 0 : 0.4;
-		o.activation_bytes = i < 4 ? 0 : 1;
-		kept = run(&o, compute, false);
-		again = run(&o, compute, true);
-		CHECK(!kept.recompute && again.recompute == (i < 4));
-		CHECK_MSG(kept.loss == again.loss, "%d: %.17g, %.17g", i, kept.loss, again.loss);
-		CHECK(memcmp(kept.grad, again.grad, kept.bytes) == 0);
-		CHECK(memcmp(kept.param, again.param, kept.bytes) == 0);
-		free(kept.grad);
-		free(kept.param);
-		free(again.grad);
-		free(again.param);
+		o.micro_batch = i < 4 ? 0 : 1;
+		kept = run(&o, compute, 0);
+		CHECK(kept.recompute == 0);
+		for (size_t n = 2; n <= DEEP; n++) {
+			again = run(&o, compute, n);
+			CHECK(i < 4 ? again.recompute == n : again.recompute <= n);
+			CHECK_MSG(
+			    kept.loss == again.loss, "%d: %.17g, %.17g", i, kept.loss, again.loss);
+			CHECK(memcmp(kept.grad, again.grad, kept.bytes) == 0);
+			CHECK(memcmp(kept.param, again.param, kept.bytes) == 0);
+			drop(&again);
+		}
+		drop(&kept);
 	}
 }
 
@@ -235,11 +305,8 @@ decoder(size_t layers, size_t width, size_t heads, size_t kv_heads, size_t head_
 static struct memory_request
 request_of(const struct model_config *c, size_t rank, size_t tokens)
 {
-	struct memory_request q = {.config = c,
-	    .backend = {.threads = 1},
-	    .rank = rank,
-	    .tokens = tokens,
-	    .bound = TRAINER_ACTIVATION_BYTES};
+	struct memory_request q = {
+	    .config = c, .backend = {.threads = 1}, .rank = rank, .tokens = tokens};
 
 	for (enum model_linear i = 0; i < LINEAR_COUNT; i++) {
 		size_t outputs, inputs;
@@ -314,10 +381,10 @@ static void
 print_plan(const char *name, const struct memory_plan *p)
 {
 	printf("%s: weights %zu, adapter %zu, gradients %zu, moments %zu, activations %zu, "
-	       "scratch %zu, total %zu MB%s; micro-batch %zu tokens\n",
+	       "scratch %zu, total %zu MB, %zu layers recomputed; micro-batch %zu tokens\n",
 	    name, p->weights / 1000000, p->adapter / 1000000, p->gradients / 1000000,
 	    p->moments / 1000000, p->activations / 1000000, p->scratch / 1000000,
-	    p->total / 1000000, p->recompute ? ", layers recomputed" : "", p->micro_batch);
+	    p->total / 1000000, p->recompute, p->micro_batch);
 }
 
 /*
@@ -369,7 +436,8 @@ TEST(half_a_billion_fits_8_gb)
 	free(c.layers);
 }
 
-TEST_MAIN(TEST_CASE(the_plan_is_what_is_allocated), TEST_CASE(recomputed_layers_give_the_same_bits),
+TEST_MAIN(TEST_CASE(the_plan_is_what_is_allocated), TEST_CASE(the_split_is_kept),
+    TEST_CASE(recomputed_layers_give_the_same_bits),
     TEST_CASE(a_refusal_names_need_free_and_what_fits),
     TEST_CASE(what_does_not_fit_is_refused_before_it_is_loaded), TEST_CASE(qwen3_5_4b_fits_24_gb),
     TEST_CASE(half_a_billion_fits_8_gb))

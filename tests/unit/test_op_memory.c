@@ -22,11 +22,11 @@ TEST(context)
 	OK(op_open(&ctx, &options));
 	CHECK(op_compute(ctx) == OP_BF16);
 	CHECK(op_threads(ctx) == 2);
-	OK(op_reserve(ctx, 1000));
-	OK(op_reserve(ctx, 10));
-	CHECK(op_reserve(ctx, SIZE_MAX / 4) == OP_NO_MEMORY);
+	OK(op_reserve(ctx, 1000, 7));
+	OK(op_reserve(ctx, 10, 7));
+	CHECK(op_reserve(ctx, SIZE_MAX / 4, 7) == OP_NO_MEMORY);
 	CHECK(strlen(op_last_error(ctx)) > 0);
-	OK(op_reserve(ctx, 100)); /* a failure leaves it usable */
+	OK(op_reserve(ctx, 100, 7)); /* a failure leaves it usable */
 	op_close(ctx);
 	options.threads = 0;
 	OK(op_open(&ctx, &options));

@@ -376,6 +376,7 @@ sample(void)
 	strcpy(r.verified_sha256, "b");
 	r.threads = 7;
 	r.kind = 2;
+	r.micro_batch = 1ull << 33;
 	for (int i = 0; i < 11; i++)
 		session_record_add_loss(&r, 1.0 / (i + 1));
 	return r;
@@ -400,7 +401,7 @@ TEST(a_session_packs_and_unpacks)
 	CHECK(back.saved[1].step == 8 && back.saved[1].size == 2000);
 	CHECK(back.verified_step == 8 && back.verified_kind == 2);
 	CHECK_STR(back.verified_sha256, "b");
-	CHECK(back.threads == 7 && back.kind == 2);
+	CHECK(back.threads == 7 && back.kind == 2 && back.micro_batch == 1ull << 33);
 	CHECK(back.seed == r.seed && back.lora_rank == r.lora_rank && back.step == 11);
 	CHECK(back.maximum_datum_tokens == r.maximum_datum_tokens);
 	CHECK(back.epsilon == 1e-8 && back.losses[7] == r.losses[7] && back.changed_at == -1);
@@ -419,7 +420,7 @@ TEST(a_session_of_version_1_is_read)
 {
 	static uint8_t packed[SESSION_RECORD_MAX];
 	struct session_record r = sample(), back;
-	const size_t since = 2 * 16 + (4 + 65) + (4 + 2) + 8 + 1 + (4 + 2) + 4 + 1; /* bytes */
+	const size_t since = 2 * 16 + (4 + 65) + (4 + 2) + 8 + 1 + (4 + 2) + 4 + 1 + 8; /* bytes */
 	long len = session_record_put(&r, packed);
 
 	packed[0] = 1;
@@ -442,7 +443,7 @@ TEST(a_session_of_version_2_is_read)
 
 	packed[0] = 2;
 	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
-	CHECK(session_record_get(&back, packed, (size_t)len - 5) == 0);
+	CHECK(session_record_get(&back, packed, (size_t)len - 13) == 0);
 	CHECK(back.threads == 0 && back.verified_step == 8 && back.saved[1].size == 2000);
 }
 
@@ -455,15 +456,28 @@ TEST(a_session_of_version_3_is_read)
 
 	packed[0] = 3;
 	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
-	CHECK(session_record_get(&back, packed, (size_t)len - 1) == 0);
+	CHECK(session_record_get(&back, packed, (size_t)len - 9) == 0);
 	CHECK(back.threads == 7 && back.kind == 0);
 	packed[0] = SESSION_RECORD_VERSION;
-	packed[len - 1] = 3;
+	packed[len - 9] = 3;
 	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
+}
+
+/* One of version 4 does not know what its requests were split by. */
+TEST(a_session_of_version_4_is_read)
+{
+	static uint8_t packed[SESSION_RECORD_MAX];
+	struct session_record r = sample(), back;
+	long len = session_record_put(&r, packed);
+
+	packed[0] = 4;
+	CHECK(session_record_get(&back, packed, (size_t)len) == -EBADMSG);
+	CHECK(session_record_get(&back, packed, (size_t)len - 8) == 0);
+	CHECK(back.kind == 2 && back.micro_batch == 0);
 }
 
 TEST_MAIN(TEST_CASE(records_survive), TEST_CASE(a_newer_store_is_left_alone),
     TEST_CASE(what_is_no_store_is_refused), TEST_CASE(a_cut_store_ends_nothing),
     TEST_CASE(a_damaged_store_ends_nothing), TEST_CASE(a_session_packs_and_unpacks),
     TEST_CASE(a_session_of_version_1_is_read), TEST_CASE(a_session_of_version_2_is_read),
-    TEST_CASE(a_session_of_version_3_is_read))
+    TEST_CASE(a_session_of_version_3_is_read), TEST_CASE(a_session_of_version_4_is_read))

@@ -69,13 +69,14 @@ open_trainer(struct fixture *f, const struct trainer_options *o)
 }
 
 static inline void
-setup(struct fixture *f, enum op_dtype compute, const struct trainer_options *o)
+setup_model(struct fixture *f, const struct tiny_model *tiny, enum op_dtype compute,
+    const struct trainer_options *o)
 {
 	const struct op_options options = {.compute = compute, .threads = 2};
 	struct refusal r = {0};
 
 	memset(f, 0, sizeof(*f));
-	f->tiny = tiny_default;
+	f->tiny = *tiny;
 	tiny_model_write(&f->tiny, 3);
 	if (op_open(&f->ops, &options) != OP_OK ||
 	    model_files_open(&f->files, f->tiny.path, &r) != 0) {
@@ -84,6 +85,12 @@ setup(struct fixture *f, enum op_dtype compute, const struct trainer_options *o)
 	}
 	open_trainer(f, o);
 	make_datums(f);
+}
+
+static inline void
+setup(struct fixture *f, enum op_dtype compute, const struct trainer_options *o)
+{
+	setup_model(f, &tiny_default, compute, o);
 }
 
 static inline void

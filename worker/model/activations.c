@@ -72,7 +72,7 @@ cut_layers(struct carver *v, struct activations *a, const struct model_config *c
 
 	cut_layer(v, &a->layers[0], c, s);
 	for (size_t i = 1; i < L; i++) {
-		if (s->backward && !s->recompute) {
+		if (s->backward && i >= s->recompute) {
 			cut_layer(v, &a->layers[i], c, s);
 			continue;
 		}

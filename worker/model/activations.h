@@ -5,9 +5,9 @@
  * 2HE + 2GE + 2F of the activation type, H float32 and the adapter's R float32 for each adapted
  * linear layer. SmolLM2-135M: 23 KB in float32, 14 KB in bfloat16, times 30 layers.
  *
- * Where even that is too much (memory_plan.h), only what enters each layer is kept, D float32, and
- * backward runs the layer's forward pass again: the same ops on the same values, so the same bits,
- * for a third more work.
+ * Where that is too much (memory_plan.h), of some layers, from the first on, only what enters them
+ * is kept, D float32, and backward runs their forward pass again: the same ops on the same values,
+ * so the same bits, for a third more work on those layers.
  *
  * "act" is the context's activation type; T, M, D, H, G, E, F, V, L, R as in pass.h.
  */
@@ -24,14 +24,15 @@
 
 /* What a pass needs memory for. */
 struct activations_shape {
-	size_t tokens;	   /* T */
-	size_t rows;	   /* M: rows that go through the head's loss */
-	size_t logits;	   /* rows of logits (., V), 0 = none */
-	size_t cache;	   /* tokens of the key/value cache for generation, 0 = none */
-	size_t rank;	   /* R of the adapter, 0 = none */
-	bool backward;	   /* every layer is kept; else all layers share one layer's memory */
-	bool recompute;	   /* with backward: of a layer only its x is kept, see below */
-	bool dropout;	   /* what enters A differs from what enters W */
+	size_t tokens; /* T */
+	size_t rows;   /* M: rows that go through the head's loss */
+	size_t logits; /* rows of logits (., V), 0 = none */
+	size_t cache;  /* tokens of the key/value cache for generation, 0 = none */
+	size_t rank;   /* R of the adapter, 0 = none */
+	bool backward; /* every layer is kept; else all layers share one layer's memory */
+	size_t
+	    recompute; /* with backward: of the first so many layers only x is kept; 0 or 1: none */
+	bool dropout;  /* what enters A differs from what enters W */
 	enum op_dtype act; /* op_compute of the context */
 };
 

@@ -169,8 +169,9 @@ backward_layers(const struct pass *p)
 
 	OP_TRY(head_backward(p));
 	for (size_t layer = p->model->config->layer_count; layer-- > lowest;) {
-		/* The last layer's part is still there from the forward pass. */
-		if (p->acts->shape.recompute && layer + 1 < p->model->config->layer_count)
+		/* Of those that share their memory the last is still there from the forward pass.
+		 */
+		if (layer + 1 < p->acts->shape.recompute)
 			OP_TRY(forward_layer(p, layer));
 		OP_TRY(mlp_backward(p, layer));
 		OP_TRY(attention_backward(p, layer, layer == lowest));

@@ -184,7 +184,7 @@ forward_blame(const struct pass *p, char *name, size_t size)
 		return OP_OK;
 	}
 	for (size_t l = 0; l < c->layer_count; l++) {
-		if (p->acts->shape.recompute)
+		if (l < p->acts->shape.recompute)
 			OP_TRY(forward_layer(p, l)); /* its middle was another layer's since */
 		OP_TRY(op_first_nonfinite(ops, &at, layers[l].middle, n));
 		model_module_name(module, sizeof(module), c, l, at < n ? "self_attn" : "mlp");

@@ -14,57 +14,82 @@ sum(size_t a, size_t b)
 	return __builtin_add_overflow(a, b, &n) ? SIZE_MAX : n;
 }
 
-size_t
-memory_pass(struct activations *a, const struct memory_backend *backend,
-    const struct model_config *c, const struct activations_shape *shape)
+static size_t
+larger(size_t a, size_t b)
 {
-	return sum(activations_cut(a, c, shape, NULL), memory_scratch(backend, c, shape));
+	return a > b ? a : b;
+}
+
+size_t
+memory_fit(struct activations *a, const struct memory_backend *backend,
+    const struct model_config *c, struct activations_shape *shape, size_t held, size_t bytes)
+{
+	const size_t scratch = larger(memory_scratch(backend, c, shape), held);
+	size_t low = 0, high = shape->backward ? c->layer_count : 0;
+
+	while (low < high) {
+		shape->recompute = low + (high - low) / 2;
+		if (sum(activations_cut(a, c, shape, NULL), scratch) <= bytes)
+			high = shape->recompute;
+		else
+			low = shape->recompute + 1;
+	}
+	shape->recompute = low;
+	return sum(activations_cut(a, c, shape, NULL), scratch);
 }
 
 static struct activations_shape
-shape_of(const struct memory_request *q, size_t tokens, bool recompute)
+shape_of(const struct memory_request *q, size_t tokens)
 {
 	return (struct activations_shape){
 	    .tokens = tokens,
 	    .rows = tokens,
 	    .rank = q->rank,
 	    .backward = true,
-	    .recompute = recompute,
 	    .dropout = q->dropout,
 	    .act = q->compute,
 	};
 }
 
-static size_t
-pass_of(const struct memory_request *q, struct activations *a, size_t tokens, bool recompute)
-{
-	const struct activations_shape shape = shape_of(q, tokens, recompute);
+/* A measure of a pass of that many tokens that grows with them. */
+typedef size_t measure(const struct memory_request *q, struct activations *a, size_t tokens);
 
-	return memory_pass(a, &q->backend, q->config, &shape);
+static size_t
+kept_activations(const struct memory_request *q, struct activations *a, size_t tokens)
+{
+	const struct activations_shape shape = shape_of(q, tokens);
+
+	return activations_cut(a, q->config, &shape, NULL);
 }
 
-/* Does a pass of that many tokens stay within `bytes`, and its activations within `bound`? */
-static bool
-fits(const struct memory_request *q, struct activations *a, size_t tokens, bool recompute,
-    size_t bytes, size_t bound)
+static size_t
+kept(const struct memory_request *q, struct activations *a, size_t tokens)
 {
-	const struct activations_shape shape = shape_of(q, tokens, recompute);
+	const struct activations_shape shape = shape_of(q, tokens);
 
-	return pass_of(q, a, tokens, recompute) <= bytes &&
-	       activations_cut(a, q->config, &shape, NULL) <= bound;
+	return sum(activations_cut(a, q->config, &shape, NULL),
+	    memory_scratch(&q->backend, q->config, &shape));
 }
 
-/* The most tokens up to `most` that fit, 0 where not one does: needs grow with the tokens. */
 static size_t
-largest(const struct memory_request *q, struct activations *a, size_t most, bool recompute,
-    size_t bytes, size_t bound)
+recomputed(const struct memory_request *q, struct activations *a, size_t tokens)
+{
+	struct activations_shape shape = shape_of(q, tokens);
+
+	return memory_fit(a, &q->backend, q->config, &shape, 0, 0);
+}
+
+/* The most tokens up to `most` whose measure is within `bytes`, 0 where not one's is. */
+static size_t
+largest(
+    const struct memory_request *q, struct activations *a, size_t most, measure *need, size_t bytes)
 {
 	size_t low = 0, high = most;
 
 	while (low < high) {
 		const size_t middle = low + (high - low + 1) / 2;
 
-		if (fits(q, a, middle, recompute, bytes, bound))
+		if (need(q, a, middle) <= bytes)
 			low = middle;
 		else
 			high = middle - 1;
@@ -72,31 +97,69 @@ largest(const struct memory_request *q, struct activations *a, size_t most, bool
 	return low;
 }
 
+/* Tokens of a micro-batch: see the header. A pass of one token fits. */
+static size_t
+choose(const struct memory_plan *p, const struct memory_request *q, struct activations *a)
+{
+	const size_t most = p->pass - p->pass / 8; /* somewhat less may be free another time */
+	size_t tokens;
+
+	if (!q->backend.cuda) {
+		tokens = largest(q, a, UINT32_MAX, kept_activations, MEMORY_CPU_BOUND);
+		return larger(1, largest(q, a, tokens, recomputed, p->pass));
+	}
+	tokens = largest(q, a, MEMORY_ENOUGH_TOKENS, kept, most);
+	if (tokens < MEMORY_FEW_TOKENS)
+		tokens = largest(q, a, MEMORY_FEW_TOKENS, recomputed, most);
+	return larger(1, tokens);
+}
+
 static int
 refuse_need(const struct memory_plan *p, const struct memory_request *q, struct activations *a,
     size_t tokens, struct refusal *r)
 {
-	const size_t most = largest(q, a, tokens - 1, true, p->pass, SIZE_MAX);
-	char rest[120];
+	const bool split = q->micro_batch >= tokens;
+	const size_t most = split ? 0 : largest(q, a, tokens - 1, recomputed, p->pass);
+	char rest[120], margin[80] = "";
 
-	if (most == 0)
-		snprintf(rest, sizeof(rest), "not even a datum of 1 token fits");
+	if (split)
+		snprintf(rest, sizeof(rest), "the session began with micro-batches of that size");
+	else if (most < larger(1, q->micro_batch))
+		snprintf(rest, sizeof(rest), "not even a datum of %zu token%s fits",
+		    larger(1, q->micro_batch), q->micro_batch > 1 ? "s" : "");
 	else
 		snprintf(
 		    rest, sizeof(rest), "the largest maximum_datum_tokens that fits is %zu", most);
+	if (q->margin != 0)
+		snprintf(margin, sizeof(margin), " beside %zu for the driver", q->margin);
 	return refuse(r, 507,
 	    "the session needs %zu bytes (%zu of weights, %zu of adapter, gradients and moments, "
-	    "%zu for a datum of %zu tokens) and %zu are free: %s",
+	    "%zu for a %s of %zu tokens) and %zu are free%s: %s",
 	    p->total, p->weights, p->adapter + p->gradients + p->moments,
-	    p->activations + p->scratch, tokens, q->limit, rest);
+	    p->activations + p->scratch, split ? "micro-batch" : "datum", tokens, q->limit, margin,
+	    rest);
+}
+
+/* Activations and scratch of the longest pass that is counted. 0, or -1 with *r. */
+static int
+plan_pass(struct memory_plan *p, const struct memory_request *q, struct activations *a,
+    size_t fixed, size_t tokens, struct refusal *r)
+{
+	struct activations_shape shape = shape_of(q, tokens);
+	const size_t need = memory_fit(a, &q->backend, q->config, &shape, 0, p->pass);
+
+	p->recompute = shape.recompute;
+	p->activations = activations_cut(a, q->config, &shape, NULL);
+	p->scratch = memory_scratch(&q->backend, q->config, &shape);
+	p->total = sum(fixed, need);
+	return need > p->pass ? refuse_need(p, q, a, tokens, r) : 0;
 }
 
 static int
 plan(
     struct memory_plan *p, const struct memory_request *q, struct activations *a, struct refusal *r)
 {
-	const size_t tokens = q->tokens != 0 ? q->tokens : 1;
-	struct activations_shape shape;
+	const size_t tokens = larger(1, q->tokens);
 	size_t fixed;
 
 	p->weights = model_memory(q->config, q->compute);
@@ -108,15 +171,12 @@ plan(
 	p->pass = SIZE_MAX;
 	if (q->limit != 0)
 		p->pass = q->limit > fixed ? q->limit - fixed : 0;
-	p->recompute = pass_of(q, a, tokens, false) > p->pass;
-	shape = shape_of(q, tokens, p->recompute);
-	p->activations = activations_cut(a, q->config, &shape, NULL);
-	p->scratch = memory_scratch(&q->backend, q->config, &shape);
-	p->total = sum(fixed, sum(p->activations, p->scratch));
-	if (sum(p->activations, p->scratch) > p->pass)
-		return refuse_need(p, q, a, tokens, r);
-	p->micro_batch = largest(q, a, UINT32_MAX, false, p->pass, q->bound);
-	return 0;
+	if (plan_pass(p, q, a, fixed, larger(tokens, q->micro_batch), r) != 0)
+		return -1;
+	p->micro_batch = q->micro_batch != 0 ? q->micro_batch : choose(p, q, a);
+	if (!q->backend.cuda)
+		return plan_pass(p, q, a, fixed, tokens, r);
+	return plan_pass(p, q, a, fixed, larger(tokens, p->micro_batch), r);
 }
 
 int

@@ -18,6 +18,7 @@ enum {
 	CUDA_HEAD_ROWS = 1024,	     /* head_loss.cu */
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
+	CUDA_TILE = 12,		     /* tiles.cu: a tile; each sequence has one at least */
 };
 
 struct sizes {
@@ -182,7 +183,7 @@ cuda(struct sizes *z)
 		need(z, area(z, T, R, 4) + area(z, CUDA_PARTS * T, R, 2) +
 			    area(z, CUDA_PARTS * R, K, 4));
 	}
-	return z->most;
+	return z->most + area(z, T, CUDA_TILE, 1);
 }
 
 struct memory_backend

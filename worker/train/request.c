@@ -29,7 +29,7 @@ request_take(struct trainer *t, const struct request *q, size_t first, float coe
 
 	shape.backward = true;
 	shape.dropout = dropout;
-	return workspace_take(&t->work, shape, t->options.activation_bytes, q->datums + first,
+	return workspace_take(&t->work, shape, t->options.micro_batch, q->datums + first,
 	    q->count - first, coefficient, taken, r);
 }
 

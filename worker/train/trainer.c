@@ -69,35 +69,47 @@ alloc_buffers(struct trainer *t, struct refusal *r)
 	return 0;
 }
 
-/* Bytes there are for a session: on the CPU what its process may take, else what the device has
+/* What a driver still takes of a device's memory once a session is open: kernels that are loaded
+   when they are first launched, their local memory. */
+enum { MARGIN_PART = 32, MARGIN_MOST = 512 << 20 };
+
+/* The bytes there are for a session: on the CPU what its process may take, else what the device has
    free. 0 = not known, no limit. */
-static size_t
-memory_limit(const struct trainer *t, bool cuda)
+static void
+find_limit(const struct trainer *t, struct memory_request *q)
 {
 	struct device_info device;
 
-	if (!cuda)
-		return t->options.memory_limit;
-	return device_describe(&device, 0) == OP_OK ? device.memory_free : 0;
+	q->limit = q->backend.cuda ? t->options.device_limit : t->options.memory_limit;
+	if (!q->backend.cuda || q->limit != 0 || device_describe(&device, 0) != OP_OK)
+		return;
+	q->margin = device.memory / MARGIN_PART;
+	if (q->margin > MARGIN_MOST)
+		q->margin = MARGIN_MOST;
+	if (q->margin > device.memory_free)
+		q->margin = device.memory_free;
+	q->limit = device.memory_free - q->margin;
 }
 
 static int
 plan_memory(struct trainer *t, const struct model_config *config, struct refusal *r)
 {
-	const struct memory_backend backend = memory_backend_of(t->ops);
-	const struct memory_request request = {
+	struct memory_request request = {
 	    .config = config,
-	    .backend = backend,
+	    .backend = memory_backend_of(t->ops),
 	    .compute = op_compute(t->ops),
 	    .rank = t->adapter.rank,
 	    .adapter = t->adapter.size,
 	    .dropout = t->options.dropout != 0,
 	    .tokens = t->options.datum_tokens,
-	    .bound = t->options.activation_bytes,
-	    .limit = memory_limit(t, backend.cuda),
+	    .micro_batch = t->options.micro_batch,
 	};
 
-	return memory_plan_make(&t->plan, &request, r);
+	find_limit(t, &request);
+	if (memory_plan_make(&t->plan, &request, r) != 0)
+		return -1;
+	t->options.micro_batch = t->plan.micro_batch;
+	return 0;
 }
 
 static int
@@ -125,11 +137,9 @@ open_trainer(struct trainer *t, const struct model_files *files, struct refusal 
 		return -1;
 	t->options.alpha = t->adapter.alpha;
 	t->options.target_modules = NULL;
-	if (o->activation_bytes == 0)
-		t->options.activation_bytes = TRAINER_ACTIVATION_BYTES;
 	if (plan_memory(t, model_files_config(files), r) != 0 ||
 	    model_load(&t->model, t->ops, files, r) != 0 || alloc_buffers(t, r) != 0 ||
-	    workspace_init(&t->work, t->model, t->plan.pass, r) != 0)
+	    workspace_init(&t->work, t->model, &t->plan, r) != 0)
 		return -1;
 	return start_adapter(t, r);
 }

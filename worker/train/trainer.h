@@ -26,21 +26,19 @@ struct trainer_options {
 	const char *target_modules; /* "all-linear", or names joined by commas; NULL = all-linear */
 	uint64_t seed;
 	double weight_decay, beta1, beta2, epsilon;
-	double max_grad_norm;	 /* 0 = no clipping */
-	size_t activation_bytes; /* bound of a micro-batch's memory; 0 = TRAINER_ACTIVATION_BYTES. A
-				    single datum may exceed it */
-	size_t datum_tokens;	 /* of the longest datum; 0 = not told */
-	size_t memory_limit;	 /* bytes that all of this may take on the CPU; 0 = no limit */
+	double max_grad_norm; /* 0 = no clipping */
+	size_t micro_batch;   /* tokens of one, if it is more than a datum; 0 = choose */
+	size_t datum_tokens;  /* of the longest datum; 0 = not told */
+	size_t memory_limit;  /* bytes that all of this may take on the CPU; 0 = no limit */
+	size_t device_limit;  /* the same on a GPU; 0 = what is free there */
 };
-
-/* Some 1,000 tokens of a model like SmolLM2-135M in float32. */
-enum { TRAINER_ACTIVATION_BYTES = 768 * 1024 * 1024 };
 
 struct trainer {
 	struct op_context *ops;
 	struct model *model;
 	struct adapter adapter;
-	struct trainer_options options; /* defaults filled in; target_modules is not kept */
+	/* Defaults filled in, micro_batch as chosen; target_modules is not kept. */
+	struct trainer_options options;
 	/* Device, (adapter.size) each. grad: of the last step, before clipping. */
 	float *param, *grad, *exp_avg, *exp_avg_sq;
 	struct pass_lora *lora; /* (L, LINEAR_COUNT): views into param and grad */

@@ -4,15 +4,50 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* *size bytes at *memory, instead of fewer. The old ones go first: both need not fit. */
+static int
+grow(struct workspace *w, size_t bytes, struct refusal *r)
+{
+	enum op_status status;
+
+	if (bytes <= w->size)
+		return 0;
+	if (w->memory != NULL)
+		op_free(w->model->ops, w->memory);
+	w->memory = NULL;
+	w->size = 0;
+	status = op_alloc(w->model->ops, &w->memory, bytes);
+	if (status != OP_OK)
+		return model_refuse_op(r, w->model->ops, status);
+	w->size = bytes;
+	return 0;
+}
+
+/* All that a planned pass takes on the device, so that no step has to allocate. */
+static int
+reserve(struct workspace *w, const struct memory_plan *plan, struct refusal *r)
+{
+	enum op_status status;
+
+	status = op_reserve(w->model->ops, plan->scratch, plan->micro_batch);
+	if (status != OP_OK)
+		return model_refuse_op(r, w->model->ops, status);
+	w->scratch = plan->scratch;
+	return grow(w, plan->activations, r);
+}
+
 int
-workspace_init(struct workspace *w, const struct model *model, size_t pass_most, struct refusal *r)
+workspace_init(struct workspace *w, const struct model *model, const struct memory_plan *plan,
+    struct refusal *r)
 {
 	memset(w, 0, sizeof(*w));
 	w->model = model;
 	w->backend = memory_backend_of(model->ops);
-	w->pass_most = pass_most;
+	w->pass_most = plan->pass;
 	w->acts.layers = calloc(model->config->layer_count + 1, sizeof(*w->acts.layers));
-	return w->acts.layers == NULL ? refuse(r, 507, "no memory for a session") : 0;
+	if (w->acts.layers == NULL)
+		return refuse(r, 507, "no memory for a session");
+	return w->backend.cuda ? reserve(w, plan, r) : 0;
 }
 
 void
@@ -25,76 +60,39 @@ workspace_fini(struct workspace *w)
 	memset(w, 0, sizeof(*w));
 }
 
-size_t
-workspace_need(struct workspace *w, const struct activations_shape *shape)
-{
-	return activations_cut(&w->acts, w->model->config, shape, NULL);
-}
-
 int
 workspace_fit(
     struct workspace *w, const struct activations_shape *shape, size_t sequences, struct refusal *r)
 {
-	const size_t need = workspace_need(w, shape);
-	enum op_status status;
+	const size_t need = activations_cut(&w->acts, w->model->config, shape, NULL);
 
 	if (need == SIZE_MAX)
 		return refuse(r, 507, "a micro-batch of %zu tokens is too large", shape->tokens);
-	if (need > w->size) {
-		if (w->memory != NULL)
-			op_free(w->model->ops, w->memory);
-		w->memory = NULL;
-		w->size = 0;
-		status = op_alloc(w->model->ops, &w->memory, need);
-		if (status != OP_OK)
-			return model_refuse_op(r, w->model->ops, status);
-		w->size = need;
-	}
+	if (grow(w, need, r) != 0)
+		return -1;
 	activations_cut(&w->acts, w->model->config, shape, w->memory);
 	return batch_begin(&w->batch, shape->tokens,
 	    shape->rows > shape->logits ? shape->rows : shape->logits, sequences, r);
 }
 
-static bool
-is_too_much(struct workspace *w, const struct activations_shape *shape)
-{
-	return memory_pass(&w->acts, &w->backend, w->model->config, shape) > w->pass_most;
-}
-
-/* Recomputes the layers where they cannot all be kept, then takes fewer datums: in this order, so
-   that the split, and by it the gradient's bits, depends on the memory only where it has to. */
-static size_t
-shrink(struct workspace *w, struct activations_shape *shape, const struct datum *const *datums,
-    size_t n)
-{
-	if (w->pass_most == SIZE_MAX || !is_too_much(w, shape))
-		return n;
-	shape->recompute = shape->backward;
-	for (; n > 1 && is_too_much(w, shape); n--) {
-		shape->tokens -= batch_datum_tokens(datums[n - 1]);
-		shape->rows -= batch_datum_rows(datums[n - 1]);
-	}
-	return n;
-}
-
 int
-workspace_take(struct workspace *w, struct activations_shape shape, size_t bound,
+workspace_take(struct workspace *w, struct activations_shape shape, size_t most,
     const struct datum *const *datums, size_t count, float coefficient, size_t *taken,
     struct refusal *r)
 {
-	struct activations_shape grown = shape;
 	size_t n = 0;
 
-	shape.tokens = shape.rows = grown.tokens = grown.rows = 0;
-	for (; n < count; n++) {
-		grown.tokens += batch_datum_tokens(datums[n]);
-		grown.rows += batch_datum_rows(datums[n]);
-		if (n > 0 && workspace_need(w, &grown) > bound)
+	for (shape.tokens = shape.rows = 0; n < count; n++) {
+		const size_t tokens = batch_datum_tokens(datums[n]);
+
+		if (n > 0 && (shape.tokens > most || tokens > most - shape.tokens))
 			break;
-		shape.tokens = grown.tokens;
-		shape.rows = grown.rows;
+		shape.tokens += tokens;
+		shape.rows += batch_datum_rows(datums[n]);
 	}
-	n = shrink(w, &shape, datums, n);
+	if (w->pass_most != SIZE_MAX)
+		memory_fit(
+		    &w->acts, &w->backend, w->model->config, &shape, w->scratch, w->pass_most);
 	*taken = n;
 	if (workspace_fit(w, &shape, n, r) != 0)
 		return -1;

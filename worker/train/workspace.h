@@ -1,6 +1,7 @@
 /*
  * The memory that every request of a session works in: one piece on the device for activations and
- * batch, and the batch's host side. It grows when a request needs more than any before it and is
+ * batch, and the batch's host side. On a GPU it is allocated when the session opens, as the plan
+ * says; it grows when a request needs more than was planned, or on a CPU than any before it, and is
  * then kept, so that in steady state nothing is allocated per step. Its content is worth nothing
  * from one request to the next.
  */
@@ -25,15 +26,15 @@ struct workspace {
 	struct pass_batch on_device; /* views of both, after workspace_upload */
 	void *memory;
 	size_t size; /* bytes of memory */
-	/* What activations and the ops' scratch may take together: memory_plan.h. */
+	/* What activations and the ops' scratch may take together, and scratch that is there
+	   already: memory_plan.h. */
 	struct memory_backend backend;
-	size_t pass_most;
+	size_t pass_most, scratch;
 };
 
-/* model must outlive the workspace; pass_most: bytes, SIZE_MAX = as many as there are. 0, or -1
- * with *r. */
-int workspace_init(
-    struct workspace *w, const struct model *model, size_t pass_most, struct refusal *r);
+/* model must outlive the workspace. 0, or -1 with *r. */
+int workspace_init(struct workspace *w, const struct model *model, const struct memory_plan *plan,
+    struct refusal *r);
 /* Zeroed and half-made ones are allowed. */
 void workspace_fini(struct workspace *w);
 
@@ -41,18 +42,16 @@ void workspace_fini(struct workspace *w);
    sequences. 0, or -1 with *r (507). */
 int workspace_fit(struct workspace *w, const struct activations_shape *shape, size_t sequences,
     struct refusal *r);
-/* Bytes of device memory that workspace_fit would need; SIZE_MAX: more than can be. */
-size_t workspace_need(struct workspace *w, const struct activations_shape *shape);
 
 /*
- * Fills the batch with as many datums from the front as fit into `bound` bytes, but at least one,
- * and copies it to the device. Where that needs more than pass_most, the layers are recomputed
- * (activations.h), and where that is still too much, there are fewer datums. `shape` says the rest
- * of what the pass needs; its tokens and rows are set. Each row's coefficient is the one given.
+ * Fills the batch with as many datums from the front as have `most` tokens together, but at least
+ * one, and copies it to the device. Where that needs more than pass_most, as many layers are
+ * recomputed as have to (activations.h). `shape` says the rest of what the pass needs; its tokens
+ * and rows are set. Each row's coefficient is the one given.
  * *taken = how many datums; the batch may still be empty (row_count 0) where none of them has a
  * row. 0, or -1 with *r.
  */
-int workspace_take(struct workspace *w, struct activations_shape shape, size_t bound,
+int workspace_take(struct workspace *w, struct activations_shape shape, size_t most,
     const struct datum *const *datums, size_t count, float coefficient, size_t *taken,
     struct refusal *r);
 /* Copies the batch to the device. 0, or -1 with *r. */
