@@ -2,7 +2,7 @@
 
 A client trains with keys and sends again what was not answered. Meanwhile the worker and stepd are killed,
 connections are cut, the disk is full, the object store fails. At the end: every step that was acknowledged
-is in the adapter, once; losses, norms and the final state have the bits of the undisturbed run.
+is in the adapter, once; losses, norms and all that was saved have the bits of the undisturbed run.
 Standard library only.
 """
 import argparse
@@ -81,6 +81,8 @@ def report(args, run, quiet):
     check(doubled == 0, "no step is doubled", doubled)
     check(run.answers == quiet.answers, "the same losses and norms", *other_answers(run.answers, quiet.answers))
     check(run.final == quiet.final, "the same bytes", *other_bytes(run.final, quiet.final))
+    differ = other_artifacts(run.store.objects, quiet.store.objects)
+    check(differ == [], "each artifact that was saved meanwhile has the same bytes too", *differ)
     check(ledger.count_faults() >= args.least, "enough faults", ledger.count_faults())
 
 
@@ -94,6 +96,11 @@ def other_bytes(ours, right):
     places = [i for i, (a, b) in enumerate(zip(ours, right)) if a != b]
     if places:
         yield "%d differ, from %d to %d" % (len(places), places[0], places[-1])
+
+
+def other_artifacts(ours, right):
+    return ["%s: %s" % (path, " ".join(other_bytes(ours.get(path, b""), right.get(path, b""))))
+            for path in sorted(ours.keys() | right.keys()) if ours.get(path) != right.get(path)]
 
 
 def keep(seed, runs):
