@@ -19,15 +19,16 @@
 
 struct backward_area {
 	float *weights, *ds; /* (64, keys) */
-	float *q, *out;	     /* (64, E) */
-	float *k, *v;	     /* (longest, E) */
+	/* bfloat16 alone: */
+	float *q, *out, *dout, *dq; /* (64, E) */
+	float *k, *v;		    /* (longest, E) */
 };
 
 struct backward {
-	float *dq;
+	void *dq;
 	float *dk, *dv; /* (T, H, E): of each query head */
-	const float *dout, *lse;
-	const void *out, *q, *k, *v;
+	const float *lse;
+	const void *dout, *out, *q, *k, *v;
 	const struct op_attention_shape *shape;
 };
 
@@ -45,6 +46,10 @@ backward_area_cut(struct backward_area *area, const struct op_context *ctx, char
 	area->q = (float *)(memory + at);
 	at += line_up(ATTENTION_ROWS * wide);
 	area->out = (float *)(memory + at);
+	at += line_up(ATTENTION_ROWS * wide);
+	area->dout = (float *)(memory + at);
+	at += line_up(ATTENTION_ROWS * wide);
+	area->dq = (float *)(memory + at);
 	at += line_up(ATTENTION_ROWS * wide);
 	area->k = (float *)(memory + at);
 	at += line_up(longest * wide);
@@ -70,6 +75,29 @@ backward_row(float *weights, float *ds, size_t from, size_t to, size_t keys, flo
 	memset(ds + to, 0, (keys - to) * sizeof(float));
 }
 
+/* The same for all rows of a block, with their D. */
+static void
+backward_weights(const struct backward *b, const struct backward_area *area,
+    const struct attention_block *block, const struct attention_view *dout,
+    const struct attention_view *out, size_t head)
+{
+	const struct op_attention_shape *shape = b->shape;
+	size_t keys = block->keys;
+
+	for (size_t i = 0; i < block->rows; i++) {
+		const float *d = dout->data + i * dout->stride, *o = out->data + i * out->stride;
+		float delta = 0.0f, lse = b->lse[(block->first + i) * shape->heads + head];
+		size_t from, to;
+
+#pragma omp simd reduction(+ : delta)
+		for (size_t e = 0; e < shape->head_dim; e++)
+			delta += d[e] * o[e];
+		attention_range(block, i, shape->window, &from, &to);
+		backward_row(area->weights + i * keys, area->ds + i * keys, from, to, keys, lse,
+		    delta, shape->scale);
+	}
+}
+
 static enum op_status
 backward_block(const struct op_context *ctx, const struct backward *b,
     const struct backward_area *area, const struct attention_block *block,
@@ -78,7 +106,10 @@ backward_block(const struct op_context *ctx, const struct backward *b,
 	const struct op_attention_shape *shape = b->shape;
 	size_t dim = shape->head_dim, stride = shape->heads * dim, keys = block->keys;
 	size_t at = block->first * stride + head * dim, key_at = block->key * stride + head * dim;
-	const float *dout = b->dout + at;
+	const bool narrow = ctx->compute != OP_F32;
+	float *dq_rows = narrow ? area->dq : (float *)b->dq + at;
+	struct attention_view dout = attention_view(
+	    ctx, area->dout, b->dout, block->first, block->rows, head, shape->heads, dim);
 	struct attention_view qs =
 	    attention_view(ctx, area->q, b->q, block->first, block->rows, head, shape->heads, dim);
 	struct attention_view out = attention_view(
@@ -93,12 +124,16 @@ backward_block(const struct op_context *ctx, const struct backward *b,
 	struct gemm_shape dp = {.m = block->rows,
 	    .n = keys,
 	    .k = dim,
-	    .lda = stride,
+	    .lda = dout.stride,
 	    .ldb = vs->stride,
 	    .ldc = keys,
 	    .transpose_b = true};
-	struct gemm_shape dq = {
-	    .m = block->rows, .n = dim, .k = keys, .lda = keys, .ldb = ks->stride, .ldc = stride};
+	struct gemm_shape dq = {.m = block->rows,
+	    .n = dim,
+	    .k = keys,
+	    .lda = keys,
+	    .ldb = ks->stride,
+	    .ldc = narrow ? dim : stride};
 	struct gemm_shape dk = {.m = keys,
 	    .n = dim,
 	    .k = block->rows,
@@ -109,28 +144,20 @@ backward_block(const struct op_context *ctx, const struct backward *b,
 	struct gemm_shape dv = dk;
 	enum op_status status;
 
-	dv.ldb = stride;
+	dv.ldb = dout.stride;
 	status = gemm_f32(area->weights, qs.data, ks->data, &score, shape->scale, 0.0f);
 	if (status == OP_OK)
-		status = gemm_f32(area->ds, dout, vs->data, &dp, 1.0f, 0.0f);
-	for (size_t i = 0; i < block->rows && status == OP_OK; i++) {
-		const float *d = dout + i * stride, *o = out.data + i * out.stride;
-		float delta = 0.0f, lse = b->lse[(block->first + i) * shape->heads + head];
-		size_t from, to;
-
-#pragma omp simd reduction(+ : delta)
-		for (size_t e = 0; e < dim; e++)
-			delta += d[e] * o[e];
-		attention_range(block, i, shape->window, &from, &to);
-		backward_row(area->weights + i * keys, area->ds + i * keys, from, to, keys, lse,
-		    delta, shape->scale);
+		status = gemm_f32(area->ds, dout.data, vs->data, &dp, 1.0f, 0.0f);
+	if (status == OP_OK) {
+		backward_weights(b, area, block, &dout, &out, head);
+		status = gemm_f32(dq_rows, area->ds, ks->data, &dq, 1.0f, 0.0f);
 	}
-	if (status == OP_OK)
-		status = gemm_f32(b->dq + at, area->ds, ks->data, &dq, 1.0f, 0.0f);
+	for (size_t i = 0; i < block->rows && narrow && status == OP_OK; i++)
+		element_store(b->dq, at + i * stride, area->dq + i * dim, dim, ctx->compute);
 	if (status == OP_OK)
 		status = gemm_f32(b->dk + key_at, area->ds, qs.data, &dk, 1.0f, 1.0f);
 	if (status == OP_OK)
-		status = gemm_f32(b->dv + key_at, area->weights, dout, &dv, 1.0f, 1.0f);
+		status = gemm_f32(b->dv + key_at, area->weights, dout.data, &dv, 1.0f, 1.0f);
 	return status;
 }
 
@@ -161,29 +188,28 @@ backward_head(const struct op_context *ctx, const struct backward *b,
 	return status;
 }
 
-/* out (T, G, E) = in (T, H, E) summed over the H/G heads of a group. */
+/* out (T, G, E) act = in (T, H, E) summed, in place, over the H/G heads of a group. */
 static void
-sum_groups(const struct op_context *ctx, float *out, const float *in, size_t tokens,
+sum_groups(const struct op_context *ctx, void *out, float *in, size_t tokens,
     const struct op_attention_shape *shape)
 {
 	size_t group = shape->heads / shape->kv_heads, dim = shape->head_dim;
 
 #pragma omp parallel for num_threads(op_team(ctx, tokens * shape->heads * dim)) schedule(static)
 	for (size_t r = 0; r < tokens * shape->kv_heads; r++) {
-		float *to = out + r * dim;
-		const float *from = in + r * group * dim;
+		float *sum = in + r * group * dim;
 
-		memcpy(to, from, dim * sizeof(float));
 		for (size_t h = 1; h < group; h++) {
 #pragma omp simd
 			for (size_t e = 0; e < dim; e++)
-				to[e] += from[h * dim + e];
+				sum[e] += sum[h * dim + e];
 		}
+		element_store(out, r * dim, sum, dim, ctx->compute);
 	}
 }
 
 enum op_status
-op_attention_backward(struct op_context *ctx, float *dq, float *dk, float *dv, const float *dout,
+op_attention_backward(struct op_context *ctx, void *dq, void *dk, void *dv, const void *dout,
     const void *out, const float *lse, const void *q, const void *k, const void *v,
     const struct op_packing *packing, const struct op_attention_shape *shape)
 {

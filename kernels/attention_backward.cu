@@ -11,7 +11,7 @@
 #include "kernels/flash.h"
 
 struct backward_arguments {
-	const float *dout, *lse;
+	const float *lse;
 	const float *delta; /* (T, H): D */
 	const struct tile *tiles;
 	unsigned count;
@@ -23,13 +23,13 @@ struct backward_arguments {
 template <typename A>
 __global__ void
 __launch_bounds__(GPU_BLOCK)
-    delta_kernel(float *delta, const float *dout, const A *out, size_t dim, size_t n)
+    delta_kernel(float *delta, const A *dout, const A *out, size_t dim, size_t n)
 {
 	size_t i = grid_first() / 32;
 	float sum = 0.0f;
 
 	for (size_t e = threadIdx.x & 31; i < n && e < dim; e += 32)
-		sum += dout[i * dim + e] * load(out, i * dim + e);
+		sum += load(dout, i * dim + e) * load(out, i * dim + e);
 	sum = lanes_sum<32>(sum);
 	if (i < n && (threadIdx.x & 31) == 0)
 		delta[i] = sum;
@@ -46,8 +46,8 @@ backward_pair(float *p, float *ds, const float *q, const float *k, const float *
 
 template <typename A>
 __global__ void
-__launch_bounds__(SIMT_THREADS)
-    backward_q_kernel(float *dq, const A *q, const A *k, const A *v, struct backward_arguments a)
+__launch_bounds__(SIMT_THREADS) backward_q_kernel(
+    A *dq, const A *dout, const A *q, const A *k, const A *v, struct backward_arguments a)
 {
 	__shared__ float weights[SIMT_ROWS][SIMT_ROWS + 1];
 	DYN_SHARED(float, queries);
@@ -66,7 +66,7 @@ __launch_bounds__(SIMT_THREADS)
 	lse = row < t.end ? a.lse[(size_t)row * a.heads + head] : 0.0f;
 	delta = row < t.end ? a.delta[(size_t)row * a.heads + head] : 0.0f;
 	simt_load(queries, q, first, t.end, head, a.heads, a.dim);
-	simt_load(douts, a.dout, first, t.end, head, a.heads, a.dim);
+	simt_load(douts, dout, first, t.end, head, a.heads, a.dim);
 	for (int j = simt_first_key(first, t.start, a.window); j < last; j += SIMT_ROWS) {
 		__syncthreads();
 		simt_load(keys, k, j, t.end, kv, a.kv_heads, a.dim);
@@ -86,14 +86,15 @@ __launch_bounds__(SIMT_THREADS)
 	}
 	for (int n = 0; n < SIMT_ELEMENTS; n++)
 		if (row < t.end && lane + n * SIMT_LANES < a.dim)
-			dq[((size_t)row * a.heads + head) * a.dim + lane + n * SIMT_LANES] = acc[n];
+			store(dq, ((size_t)row * a.heads + head) * a.dim + lane + n * SIMT_LANES,
+			    acc[n]);
 }
 
 /* Rows are keys here, columns queries; blockIdx.y is the key/value head. */
 template <typename A>
 __global__ void
 __launch_bounds__(SIMT_THREADS) backward_kv_kernel(
-    float *dk, float *dv, const A *q, const A *k, const A *v, struct backward_arguments a)
+    A *dk, A *dv, const A *dout, const A *q, const A *k, const A *v, struct backward_arguments a)
 {
 	__shared__ float weights[SIMT_ROWS][SIMT_ROWS + 1], scores[SIMT_ROWS][SIMT_ROWS + 1];
 	DYN_SHARED(float, queries);
@@ -118,7 +119,7 @@ __launch_bounds__(SIMT_THREADS) backward_kv_kernel(
 		for (int i = first; i < last; i += SIMT_ROWS) {
 			__syncthreads();
 			simt_load(queries, q, i, t.end, head, a.heads, a.dim);
-			simt_load(douts, a.dout, i, t.end, head, a.heads, a.dim);
+			simt_load(douts, dout, i, t.end, head, a.heads, a.dim);
 			__syncthreads();
 			for (int c = lane; c < SIMT_ROWS; c += SIMT_LANES) {
 				size_t at = (size_t)(i + c) * a.heads + head;
@@ -140,16 +141,16 @@ __launch_bounds__(SIMT_THREADS) backward_kv_kernel(
 		size_t at = ((size_t)row * a.kv_heads + kv) * a.dim + lane + n * SIMT_LANES;
 
 		if (row < t.end && lane + n * SIMT_LANES < a.dim) {
-			dk[at] = acc_k[n];
-			dv[at] = acc_v[n];
+			store(dk, at, acc_k[n]);
+			store(dv, at, acc_v[n]);
 		}
 	}
 }
 
 template <typename A>
 static enum op_status
-run(struct op_context *ctx, float *dq, float *dk, float *dv, const void *out, const void *q,
-    const void *k, const void *v, size_t tokens, struct backward_arguments a)
+run(struct op_context *ctx, A *dq, A *dk, A *dv, const A *dout, const A *out, const A *q,
+    const A *k, const A *v, size_t tokens, struct backward_arguments a)
 {
 	size_t rows = tokens * (size_t)a.heads, shared = 4 * simt_tile_bytes((size_t)a.dim);
 	void *area;
@@ -157,29 +158,28 @@ run(struct op_context *ctx, float *dq, float *dk, float *dv, const void *out, co
 	GPU_TRY(gpu_scratch(ctx, &area, rows * sizeof(float)));
 	a.delta = (const float *)area;
 	GPU_TRY(GPU_RUN(ctx, delta_kernel<A>, (unsigned)div_up(rows * 32, GPU_BLOCK), GPU_BLOCK, 0,
-	    (float *)area, a.dout, (const A *)out, (size_t)a.dim, rows));
+	    (float *)area, dout, out, (size_t)a.dim, rows));
 	GPU_TRY(gpu_allow_shared(ctx, backward_q_kernel<A>, shared));
 	GPU_TRY(gpu_allow_shared(ctx, backward_kv_kernel<A>, shared));
 	GPU_TRY(GPU_RUN(ctx, backward_q_kernel<A>, dim3(a.count * SIMT_SPLIT, (unsigned)a.heads),
-	    SIMT_THREADS, shared, dq, (const A *)q, (const A *)k, (const A *)v, a));
+	    SIMT_THREADS, shared, dq, dout, q, k, v, a));
 	return GPU_RUN(ctx, backward_kv_kernel<A>, dim3(a.count * SIMT_SPLIT, (unsigned)a.kv_heads),
-	    SIMT_THREADS, shared, dk, dv, (const A *)q, (const A *)k, (const A *)v, a);
+	    SIMT_THREADS, shared, dk, dv, dout, q, k, v, a);
 }
 
 enum op_status
-op_attention_backward(struct op_context *ctx, float *dq, float *dk, float *dv, const float *dout,
+op_attention_backward(struct op_context *ctx, void *dq, void *dk, void *dv, const void *dout,
     const void *out, const float *lse, const void *q, const void *k, const void *v,
     const struct op_packing *packing, const struct op_attention_shape *shape)
 {
-	struct backward_arguments a = {.dout = dout,
-	    .lse = lse,
+	struct backward_arguments a = {.lse = lse,
 	    .heads = (int)shape->heads,
 	    .kv_heads = (int)shape->kv_heads,
 	    .dim = (int)shape->head_dim,
 	    .window = (int)shape->window,
 	    .scale = shape->scale};
 	uintptr_t addresses = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)dq |
-			      (uintptr_t)dk | (uintptr_t)dv;
+			      (uintptr_t)dk | (uintptr_t)dv | (uintptr_t)dout;
 	size_t count;
 
 	GPU_TRY(attention_check(ctx, shape));
@@ -188,8 +188,11 @@ op_attention_backward(struct op_context *ctx, float *dq, float *dk, float *dv, c
 		return OP_OK;
 	a.count = (unsigned)count;
 	if (ctx->compute == OP_F32)
-		return run<float>(ctx, dq, dk, dv, out, q, k, v, packing->tokens, a);
+		return run(ctx, (float *)dq, (float *)dk, (float *)dv, (const float *)dout,
+		    (const float *)out, (const float *)q, (const float *)k, (const float *)v,
+		    packing->tokens, a);
 	if (flash_takes(shape, addresses))
 		return flash_backward(ctx, dq, dk, dv, dout, out, lse, q, k, v, packing, shape);
-	return run<bf16>(ctx, dq, dk, dv, out, q, k, v, packing->tokens, a);
+	return run(ctx, (bf16 *)dq, (bf16 *)dk, (bf16 *)dv, (const bf16 *)dout, (const bf16 *)out,
+	    (const bf16 *)q, (const bf16 *)k, (const bf16 *)v, packing->tokens, a);
 }

@@ -52,7 +52,7 @@ op_dropout(struct op_context *ctx, void *out, const void *in, float probability,
 }
 
 enum op_status
-op_dropout_backward(struct op_context *ctx, float *dx, const float *dout, float probability,
+op_dropout_backward(struct op_context *ctx, void *dx, const void *dout, float probability,
     uint64_t seed, uint64_t offset, size_t n)
 {
 	uint32_t threshold = (uint32_t)((double)probability * 4294967296.0);
@@ -64,12 +64,14 @@ op_dropout_backward(struct op_context *ctx, float *dx, const float *dout, float 
 #pragma omp parallel for num_threads(op_team(ctx, n)) schedule(static)
 	for (size_t i = 0; i < n; i += ELEMENT_BLOCK) {
 		size_t count = size_min(ELEMENT_BLOCK, n - i);
-		float scale[ELEMENT_BLOCK];
+		float scale[ELEMENT_BLOCK], buffer[ELEMENT_BLOCK];
+		const float *d = element_view(buffer, dout, i, count, ctx->compute);
 
 		mask(scale, seed, offset + i, count, threshold, keep);
 #pragma omp simd
 		for (size_t j = 0; j < count; j++)
-			dx[i + j] = dout[i + j] * scale[j];
+			scale[j] *= d[j];
+		element_put(dx, i, scale, count, true, ctx->compute);
 	}
 	return OP_OK;
 }

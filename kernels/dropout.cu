@@ -9,8 +9,8 @@ struct dropout_mask {
 	float keep;
 };
 
-/* A thread takes the elements of one Philox block after another. */
-template <typename A>
+/* out = or += in under the mask. A thread takes the elements of one Philox block after another. */
+template <typename A, bool ADD>
 __global__ void
 dropout_kernel(A *out, const A *in, struct dropout_mask mask, size_t n)
 {
@@ -25,14 +25,17 @@ dropout_kernel(A *out, const A *in, struct dropout_mask mask, size_t n)
 			uint64_t at = (first + b) * 4 + j;
 			size_t i = (size_t)(at - mask.offset);
 
-			if (at >= mask.offset && i < n)
-				store(out, i,
-				    words[j] < mask.threshold ? 0.0f : load(in, i) * mask.keep);
+			float x;
+
+			if (at < mask.offset || i >= n)
+				continue;
+			x = words[j] < mask.threshold ? 0.0f : load(in, i) * mask.keep;
+			store(out, i, ADD ? load(out, i) + x : x);
 		}
 	}
 }
 
-template <typename A>
+template <typename A, bool ADD>
 static enum op_status
 run(struct op_context *ctx, void *out, const void *in, float probability, uint64_t seed,
     uint64_t offset, size_t n)
@@ -45,8 +48,8 @@ run(struct op_context *ctx, void *out, const void *in, float probability, uint64
 		return OP_OK;
 	mask.threshold = (uint32_t)((double)probability * 4294967296.0);
 	mask.keep = 1.0f / (1.0f - probability);
-	return GPU_RUN(ctx, dropout_kernel<A>, gpu_blocks(ctx, n / 4 + 2), GPU_BLOCK, 0, (A *)out,
-	    (const A *)in, mask, n);
+	return GPU_RUN(ctx, (dropout_kernel<A, ADD>), gpu_blocks(ctx, n / 4 + 2), GPU_BLOCK, 0,
+	    (A *)out, (const A *)in, mask, n);
 }
 
 enum op_status
@@ -54,13 +57,15 @@ op_dropout(struct op_context *ctx, void *out, const void *in, float probability,
     uint64_t offset, size_t n)
 {
 	if (ctx->compute == OP_BF16)
-		return run<bf16>(ctx, out, in, probability, seed, offset, n);
-	return run<float>(ctx, out, in, probability, seed, offset, n);
+		return run<bf16, false>(ctx, out, in, probability, seed, offset, n);
+	return run<float, false>(ctx, out, in, probability, seed, offset, n);
 }
 
 enum op_status
-op_dropout_backward(struct op_context *ctx, float *dx, const float *dout, float probability,
+op_dropout_backward(struct op_context *ctx, void *dx, const void *dout, float probability,
     uint64_t seed, uint64_t offset, size_t n)
 {
-	return run<float>(ctx, dx, dout, probability, seed, offset, n);
+	if (ctx->compute == OP_BF16)
+		return run<bf16, true>(ctx, dx, dout, probability, seed, offset, n);
+	return run<float, true>(ctx, dx, dout, probability, seed, offset, n);
 }

@@ -52,6 +52,13 @@ element_view(float *buffer, const void *base, size_t i, size_t n, enum op_dtype 
 	return buffer;
 }
 
+/* Where to compute what element_store puts at base + i: there, or in buffer. */
+static inline float *
+element_place(float *buffer, void *base, size_t i, enum op_dtype dtype)
+{
+	return dtype == OP_F32 ? (float *)base + i : buffer;
+}
+
 /* base[i .. i+n-1] = in, rounded where the type is shorter. in may be where it goes. */
 static inline void
 element_store(void *base, size_t i, const float *in, size_t n, enum op_dtype dtype)
@@ -60,6 +67,23 @@ element_store(void *base, size_t i, const float *in, size_t n, enum op_dtype dty
 		bf16_of_floats((uint16_t *)base + i, in, n);
 	else if ((float *)base + i != in)
 		memcpy((float *)base + i, in, n * sizeof(float));
+}
+
+/* base[i .. i+n-1] = or += in, rounded once where the type is shorter. */
+static inline void
+element_put(
+    void *base, size_t i, const float *restrict in, size_t n, bool accumulate, enum op_dtype dtype)
+{
+	for (size_t end = i + n; i < end; i += ELEMENT_BLOCK, in += ELEMENT_BLOCK) {
+		size_t count = end - i < ELEMENT_BLOCK ? end - i : ELEMENT_BLOCK;
+		float buffer[ELEMENT_BLOCK], sum[ELEMENT_BLOCK];
+		const float *before = element_view(buffer, base, i, count, dtype);
+
+#pragma omp simd
+		for (size_t j = 0; j < count; j++)
+			sum[j] = accumulate ? before[j] + in[j] : in[j];
+		element_store(base, i, sum, count, dtype);
+	}
 }
 
 #endif

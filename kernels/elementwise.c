@@ -12,10 +12,18 @@ op_round(struct op_context *ctx, void *out, const float *in, size_t n)
 }
 
 enum op_status
-op_add(struct op_context *ctx, float *out, const float *in, size_t n)
+op_add(struct op_context *ctx, float *out, const float *in, const void *branch, size_t n)
 {
-#pragma omp parallel for simd num_threads(op_team(ctx, n)) schedule(static)
-	for (size_t i = 0; i < n; i++)
-		out[i] += in[i];
+#pragma omp parallel for num_threads(op_team(ctx, n)) schedule(static)
+	for (size_t i = 0; i < n; i += ELEMENT_BLOCK) {
+		size_t count = size_min(ELEMENT_BLOCK, n - i);
+		float buffer[ELEMENT_BLOCK];
+		const float *b = element_view(buffer, branch, i, count, ctx->compute);
+
+		/* simd: no element depends on another, also where out is branch. */
+#pragma omp simd
+		for (size_t j = 0; j < count; j++)
+			out[i + j] = in[i + j] + b[j];
+	}
 	return OP_OK;
 }

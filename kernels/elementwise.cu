@@ -9,11 +9,13 @@ round_kernel(bf16 *out, const float *in, size_t n)
 		store(out, i, in[i]);
 }
 
+/* out may be branch. */
+template <typename A>
 __global__ void
-add_kernel(float *out, const float *in, size_t n)
+add_kernel(float *out, const float *in, const A *branch, size_t n)
 {
 	for (size_t i = grid_first(); i < n; i += grid_stride())
-		out[i] += in[i];
+		out[i] = in[i] + load(branch, i);
 }
 
 enum op_status
@@ -30,9 +32,13 @@ op_round(struct op_context *ctx, void *out, const float *in, size_t n)
 }
 
 enum op_status
-op_add(struct op_context *ctx, float *out, const float *in, size_t n)
+op_add(struct op_context *ctx, float *out, const float *in, const void *branch, size_t n)
 {
 	if (n == 0)
 		return OP_OK;
-	return GPU_RUN(ctx, add_kernel, gpu_blocks(ctx, n), GPU_BLOCK, 0, out, in, n);
+	if (ctx->compute == OP_BF16)
+		return GPU_RUN(ctx, add_kernel<bf16>, gpu_blocks(ctx, n), GPU_BLOCK, 0, out, in,
+		    (const bf16 *)branch, n);
+	return GPU_RUN(ctx, add_kernel<float>, gpu_blocks(ctx, n), GPU_BLOCK, 0, out, in,
+	    (const float *)branch, n);
 }

@@ -15,8 +15,8 @@ bool flash_takes(const struct op_attention_shape *shape, uintptr_t addresses);
 enum op_status flash_forward(struct op_context *ctx, void *out, float *lse, const void *q,
     const void *k, const void *v, const struct op_packing *packing,
     const struct op_attention_shape *shape);
-enum op_status flash_backward(struct op_context *ctx, float *dq, float *dk, float *dv,
-    const float *dout, const void *out, const float *lse, const void *q, const void *k,
+enum op_status flash_backward(struct op_context *ctx, void *dq, void *dk, void *dv,
+    const void *dout, const void *out, const float *lse, const void *q, const void *k,
     const void *v, const struct op_packing *packing, const struct op_attention_shape *shape);
 
 #endif

@@ -12,18 +12,16 @@
 #include "kernels/flash.h"
 #include "kernels/flash_tile.h"
 
-/* dout rounded, and D of what was rounded: one warp for each row of a head. */
+/* D: one warp for each row of a head. */
 __global__ void
-__launch_bounds__(GPU_BLOCK) prepare_kernel(
-    bf16 *rounded, float *delta, const float *dout, const bf16 *out, int dim, size_t n)
+__launch_bounds__(GPU_BLOCK)
+    flash_delta_kernel(float *delta, const bf16 *dout, const bf16 *out, int dim, size_t n)
 {
 	size_t i = grid_first() / 32;
 	float sum = 0.0f;
 
-	for (int e = threadIdx.x & 31; i < n && e < dim; e += 32) {
-		store(rounded, i * dim + e, dout[i * dim + e]);
-		sum += load(rounded, i * dim + e) * load(out, i * dim + e);
-	}
+	for (int e = threadIdx.x & 31; i < n && e < dim; e += 32)
+		sum += load(dout, i * dim + e) * load(out, i * dim + e);
 	sum = lanes_sum<32>(sum);
 	if (i < n && (threadIdx.x & 31) == 0)
 		delta[i] = sum;
@@ -32,7 +30,7 @@ __launch_bounds__(GPU_BLOCK) prepare_kernel(
 template <int E, int KEYS>
 __global__ void
 __launch_bounds__(FLASH_THREADS)
-    flash_q_kernel(float *dq, const bf16 *q, const bf16 *k, const bf16 *v, struct flash_arguments a)
+    flash_q_kernel(bf16 *dq, const bf16 *q, const bf16 *k, const bf16 *v, struct flash_arguments a)
 {
 	enum { LONG = E + FLASH_PAD };
 	DYN_SHARED(bf16, queries);
@@ -82,9 +80,9 @@ __launch_bounds__(FLASH_THREADS)
 #pragma unroll
 		for (int e = 0; e < E / 8; e++)
 			if (row + 8 * h < t.end)
-				*(float2 *)(dq + ((size_t)(row + 8 * h) * a.heads + head) * E +
-					    e * 8 + (lane & 3) * 2) =
-				    float2{acc[e][2 * h], acc[e][2 * h + 1]};
+				*(uint32_t *)(dq + ((size_t)(row + 8 * h) * a.heads + head) * E +
+					      e * 8 + (lane & 3) * 2) =
+				    bf16x2_bits(acc[e][2 * h], acc[e][2 * h + 1]);
 }
 
 /* P^T and dS^T of one tile: s and dp (16 keys, QUERIES) become them. */
@@ -118,7 +116,7 @@ weights_of_keys(float s[QUERIES / 8][4], float dp[QUERIES / 8][4], int key, int 
 template <int E, int QUERIES, int W>
 __global__ void
 __launch_bounds__(FLASH_THREADS) flash_kv_kernel(
-    float *dk, float *dv, const bf16 *q, const bf16 *k, const bf16 *v, struct flash_arguments a)
+    bf16 *dk, bf16 *dv, const bf16 *q, const bf16 *k, const bf16 *v, struct flash_arguments a)
 {
 	enum { LONG = E + FLASH_PAD };
 	DYN_SHARED(bf16, keys);
@@ -158,14 +156,14 @@ __launch_bounds__(FLASH_THREADS) flash_kv_kernel(
 
 			if (row + 8 * h >= t.end)
 				continue;
-			*(float2 *)(dk + at) = float2{acc_k[e][2 * h], acc_k[e][2 * h + 1]};
-			*(float2 *)(dv + at) = float2{acc_v[e][2 * h], acc_v[e][2 * h + 1]};
+			*(uint32_t *)(dk + at) = bf16x2_bits(acc_k[e][2 * h], acc_k[e][2 * h + 1]);
+			*(uint32_t *)(dv + at) = bf16x2_bits(acc_v[e][2 * h], acc_v[e][2 * h + 1]);
 		}
 }
 
 template <int E, int STEP_Q, int STEP_KV, int W>
 static enum op_status
-run(struct op_context *ctx, float *dq, float *dk, float *dv, const void *q, const void *k,
+run(struct op_context *ctx, void *dq, void *dk, void *dv, const void *q, const void *k,
     const void *v, const struct flash_arguments *a)
 {
 	size_t for_q = flash_bytes(2 * TILE_ROWS + 2 * STEP_Q, E);
@@ -174,20 +172,21 @@ run(struct op_context *ctx, float *dq, float *dk, float *dv, const void *q, cons
 	GPU_TRY(gpu_allow_shared(ctx, flash_q_kernel<E, STEP_Q>, for_q));
 	GPU_TRY(gpu_allow_shared(ctx, flash_kv_kernel<E, STEP_KV, W>, for_kv));
 	GPU_TRY(GPU_RUN(ctx, (flash_q_kernel<E, STEP_Q>), dim3(a->count, (unsigned)a->heads),
-	    FLASH_THREADS, for_q, dq, (const bf16 *)q, (const bf16 *)k, (const bf16 *)v, *a));
+	    FLASH_THREADS, for_q, (bf16 *)dq, (const bf16 *)q, (const bf16 *)k, (const bf16 *)v,
+	    *a));
 	return GPU_RUN(ctx, (flash_kv_kernel<E, STEP_KV, W>),
-	    dim3(a->count, (unsigned)a->kv_heads, E / W), FLASH_THREADS, for_kv, dk, dv,
-	    (const bf16 *)q, (const bf16 *)k, (const bf16 *)v, *a);
+	    dim3(a->count, (unsigned)a->kv_heads, E / W), FLASH_THREADS, for_kv, (bf16 *)dk,
+	    (bf16 *)dv, (const bf16 *)q, (const bf16 *)k, (const bf16 *)v, *a);
 }
 
 enum op_status
-flash_backward(struct op_context *ctx, float *dq, float *dk, float *dv, const float *dout,
+flash_backward(struct op_context *ctx, void *dq, void *dk, void *dv, const void *dout,
     const void *out, const float *lse, const void *q, const void *k, const void *v,
     const struct op_packing *packing, const struct op_attention_shape *shape)
 {
 	size_t rows = packing->tokens * shape->heads, dim = shape->head_dim, count;
-	size_t delta_bytes = line_up(rows * sizeof(float));
 	struct flash_arguments a = {.lse = lse,
+	    .dout = (const bf16 *)dout,
 	    .heads = (int)shape->heads,
 	    .kv_heads = (int)shape->kv_heads,
 	    .window = (int)shape->window,
@@ -198,12 +197,10 @@ flash_backward(struct op_context *ctx, float *dq, float *dk, float *dv, const fl
 	a.count = (unsigned)count;
 	if (count == 0)
 		return OP_OK;
-	GPU_TRY(gpu_scratch(ctx, &area, delta_bytes + rows * dim * sizeof(bf16)));
+	GPU_TRY(gpu_scratch(ctx, &area, rows * sizeof(float)));
 	a.delta = (const float *)area;
-	a.dout = (const bf16 *)((char *)area + delta_bytes);
-	GPU_TRY(GPU_RUN(ctx, prepare_kernel, (unsigned)div_up(rows * 32, GPU_BLOCK), GPU_BLOCK, 0,
-	    (bf16 *)((char *)area + delta_bytes), (float *)area, dout, (const bf16 *)out, (int)dim,
-	    rows));
+	GPU_TRY(GPU_RUN(ctx, flash_delta_kernel, (unsigned)div_up(rows * 32, GPU_BLOCK), GPU_BLOCK,
+	    0, (float *)area, a.dout, (const bf16 *)out, (int)dim, rows));
 	switch (dim) {
 	case 64:
 		return run<64, 64, 64, 64>(ctx, dq, dk, dv, q, k, v, &a);

@@ -19,12 +19,18 @@ size_of(enum op_dtype dtype)
 	return dtype == OP_BF16 ? sizeof(bf16) : sizeof(float);
 }
 
+static cudaDataType
+cuda_type(enum op_dtype dtype)
+{
+	return dtype == OP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+}
+
 /* Row-major a . b is column-major b^T . a^T: the operands change places. */
 enum op_status
-blas_product(struct op_context *ctx, float *c, const void *a, const void *b,
+blas_product(struct op_context *ctx, void *c, const void *a, const void *b,
     const struct blas_shape *s, float alpha, float beta)
 {
-	cudaDataType type = s->dtype == OP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
+	cudaDataType type = cuda_type(s->dtype);
 
 	if (s->m == 0 || s->n == 0)
 		return OP_OK;
@@ -35,8 +41,8 @@ blas_product(struct op_context *ctx, float *c, const void *a, const void *b,
 	return gpu_check_blas(ctx,
 	    cublasGemmEx(ctx->blas, s->transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N,
 		s->transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)s->n, (int)s->m, (int)s->k, &alpha,
-		b, type, (int)s->ldb, a, type, (int)s->lda, &beta, c, CUDA_R_32F, (int)s->ldc,
-		CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
+		b, type, (int)s->ldb, a, type, (int)s->lda, &beta, c, cuda_type(s->result),
+		(int)s->ldc, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT),
 	    "cublasGemmEx");
 }
 
@@ -71,7 +77,7 @@ rows_at_once(const struct op_context *ctx, const struct op_matrix *w)
 }
 
 enum op_status
-blas_forward(struct op_context *ctx, float *out, size_t stride, const void *x,
+blas_forward(struct op_context *ctx, void *out, enum op_dtype type, const void *x,
     const struct op_matrix *w, size_t tokens)
 {
 	size_t step = rows_at_once(ctx, w);
@@ -82,20 +88,22 @@ blas_forward(struct op_context *ctx, float *out, size_t stride, const void *x,
 		    .k = w->cols,
 		    .lda = w->cols,
 		    .ldb = w->cols,
-		    .ldc = stride,
+		    .ldc = w->rows,
 		    .transpose_b = true,
-		    .dtype = ctx->compute};
+		    .dtype = ctx->compute,
+		    .result = type};
 		const void *rows;
 
 		GPU_TRY(rows_of(ctx, &rows, w, row, s.n));
-		GPU_TRY(blas_product(ctx, out + row, x, rows, &s, 1.0f, 0.0f));
+		GPU_TRY(
+		    blas_product(ctx, (char *)out + row * size_of(type), x, rows, &s, 1.0f, 0.0f));
 	}
 	return OP_OK;
 }
 
 enum op_status
-blas_backward(struct op_context *ctx, float *dx, const void *d, const struct op_matrix *w,
-    size_t row, size_t rows, bool accumulate, size_t tokens)
+blas_backward(struct op_context *ctx, void *dx, enum op_dtype type, const void *d,
+    const struct op_matrix *w, size_t row, size_t rows, bool accumulate, size_t tokens)
 {
 	size_t step = rows_at_once(ctx, w);
 
@@ -106,7 +114,8 @@ blas_backward(struct op_context *ctx, float *dx, const void *d, const struct op_
 		    .lda = rows,
 		    .ldb = w->cols,
 		    .ldc = w->cols,
-		    .dtype = ctx->compute};
+		    .dtype = ctx->compute,
+		    .result = type};
 		const void *panel;
 
 		GPU_TRY(rows_of(ctx, &panel, w, row + i, s.k));

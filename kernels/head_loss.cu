@@ -126,7 +126,7 @@ chunk_backward(struct op_context *ctx, const struct head_loss *h, float *dh, siz
 		else
 			GPU_TRY(GPU_RUN(ctx, gradient_kernel<float>, (unsigned)rows, GPU_BLOCK, 0,
 			    (float *)h->gradient, h->rows, h->logits, vocabulary, v, n));
-		GPU_TRY(blas_backward(ctx, dh, h->gradient, h->w, v, n, v > 0, rows));
+		GPU_TRY(blas_backward(ctx, dh, OP_F32, h->gradient, h->w, v, n, v > 0, rows));
 	}
 	return OP_OK;
 }
@@ -147,7 +147,7 @@ op_head_loss(struct op_context *ctx, double *logp, float *dh, const void *hidden
 		size_t n = size_min(h.chunk, rows - m);
 
 		GPU_TRY(blas_forward(
-		    ctx, h.logits, w->rows, (const char *)hidden + m * width * size, w, n));
+		    ctx, h.logits, OP_F32, (const char *)hidden + m * width * size, w, n));
 		GPU_TRY(GPU_RUN(ctx, softmax_kernel, (unsigned)n, GPU_BLOCK, 0, h.logp + m, h.rows,
 		    h.bad, h.logits, targets + m, dh != NULL ? coefficient + m : NULL, m, w->rows));
 		if (dh != NULL)

@@ -15,53 +15,88 @@
 
 enum {
 	ROWS = 64,	/* of a block of one thread */
-	GRAD_ROWS = 256 /* rows of x converted at a time for the gradient of A */
+	GRAD_ROWS = 256 /* rows converted at a time for the gradients of A and B */
 };
 
-/* x rows [row, row+count) as float32. */
-static const float *
-rows_view(const struct op_context *ctx, float *buffer, const void *x, size_t row, size_t count,
-    size_t width)
+/* A block of one thread: rows of x or dx, and of out or dout. */
+struct block {
+	size_t row, rows;
+	float *in, *out; /* (ROWS, K), (ROWS, N): float32 of what is bfloat16, else unused */
+};
+
+static size_t
+block_bytes(const struct op_context *ctx, size_t outputs, size_t inputs)
 {
-	return element_view(buffer, x, row * width, count * width, ctx->compute);
+	if (ctx->compute == OP_F32)
+		return 0;
+	return line_up(ROWS * inputs * sizeof(float)) + line_up(ROWS * outputs * sizeof(float));
+}
+
+/* Block `index`, with the calling thread's part of `area`. */
+static struct block
+block_at(const struct op_context *ctx, void *area, size_t index, size_t tokens, size_t outputs,
+    size_t inputs)
+{
+	char *own = (char *)area + block_bytes(ctx, outputs, inputs) * (size_t)omp_get_thread_num();
+
+	return (struct block){.row = index * ROWS,
+	    .rows = size_min(ROWS, tokens - index * ROWS),
+	    .in = (float *)own,
+	    .out = (float *)(own + line_up(ROWS * inputs * sizeof(float)))};
+}
+
+/* to (rows, n) act, from row `row` on, += alpha left (rows, R) . right; right as in `shape`. */
+static enum op_status
+update(const struct op_context *ctx, void *to, float *buffer, const struct block *b,
+    const float *left, const float *right, const struct gemm_shape *shape, float alpha)
+{
+	size_t n = shape->n, at = b->row * n;
+	enum op_status status;
+
+	if (ctx->compute == OP_F32)
+		return gemm_f32((float *)to + at, left, right, shape, alpha, 1.0f);
+	status = gemm_f32(buffer, left, right, shape, alpha, 0.0f);
+	if (status == OP_OK)
+		element_put(to, at, buffer, b->rows * n, true, ctx->compute);
+	return status;
 }
 
 enum op_status
-op_lora(struct op_context *ctx, float *out, float *xa, const void *x, const struct op_lora *lora,
+op_lora(struct op_context *ctx, void *out, float *xa, const void *x, const struct op_lora *lora,
     size_t tokens, size_t outputs, size_t inputs)
 {
 	size_t rank = lora->rank, blocks = div_up(tokens, ROWS);
-	size_t each = ctx->compute == OP_F32 ? 0 : line_up(ROWS * inputs * sizeof(float));
 	atomic_int failed = OP_OK;
 	void *area;
-	enum op_status status = op_scratch(ctx, &area, each * (size_t)ctx->threads);
+	enum op_status status =
+	    op_scratch(ctx, &area, block_bytes(ctx, outputs, inputs) * (size_t)ctx->threads);
 
 	if (status != OP_OK)
 		return status;
 #pragma omp parallel for num_threads(op_team(ctx, tokens *(inputs + outputs))) schedule(static)
-	for (size_t b = 0; b < blocks; b++) {
-		size_t row = b * ROWS, m = size_min(ROWS, tokens - row);
-		float *buffer = (float *)((char *)area + each * (size_t)omp_get_thread_num());
-		const float *in = rows_view(ctx, buffer, x, row, m, inputs);
-		struct gemm_shape down = {.m = m,
+	for (size_t i = 0; i < blocks; i++) {
+		struct block b = block_at(ctx, area, i, tokens, outputs, inputs);
+		const float *in =
+		    element_view(b.in, x, b.row * inputs, b.rows * inputs, ctx->compute);
+		struct gemm_shape down = {.m = b.rows,
 		    .n = rank,
 		    .k = inputs,
 		    .lda = inputs,
 		    .ldb = inputs,
 		    .ldc = rank,
 		    .transpose_b = true};
-		struct gemm_shape up = {.m = m,
+		struct gemm_shape up = {.m = b.rows,
 		    .n = outputs,
 		    .k = rank,
 		    .lda = rank,
 		    .ldb = rank,
 		    .ldc = outputs,
 		    .transpose_b = true};
-		enum op_status s = gemm_f32(xa + row * rank, in, lora->a, &down, 1.0f, 0.0f);
+		enum op_status s = gemm_f32(xa + b.row * rank, in, lora->a, &down, 1.0f, 0.0f);
 
 		if (s == OP_OK)
-			s = gemm_f32(
-			    out + row * outputs, xa + row * rank, lora->b, &up, lora->scale, 1.0f);
+			s = update(
+			    ctx, out, b.out, &b, xa + b.row * rank, lora->b, &up, lora->scale);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}
@@ -72,24 +107,26 @@ op_lora(struct op_context *ctx, float *out, float *xa, const void *x, const stru
 
 /* dxa (T, R) = scale dout . B; dx (T, K) += dxa . A: row by row. */
 static enum op_status
-backward_rows(struct op_context *ctx, float *dx, float *dxa, const float *dout,
+backward_rows(struct op_context *ctx, void *dx, float *dxa, const void *dout, void *area,
     const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs)
 {
 	size_t rank = lora->rank, blocks = div_up(tokens, ROWS);
 	atomic_int failed = OP_OK;
 
 #pragma omp parallel for num_threads(op_team(ctx, tokens *(inputs + outputs))) schedule(static)
-	for (size_t b = 0; b < blocks; b++) {
-		size_t row = b * ROWS, m = size_min(ROWS, tokens - row);
+	for (size_t i = 0; i < blocks; i++) {
+		struct block b = block_at(ctx, area, i, tokens, outputs, inputs);
+		const float *d =
+		    element_view(b.out, dout, b.row * outputs, b.rows * outputs, ctx->compute);
 		struct gemm_shape down = {
-		    .m = m, .n = rank, .k = outputs, .lda = outputs, .ldb = rank, .ldc = rank};
+		    .m = b.rows, .n = rank, .k = outputs, .lda = outputs, .ldb = rank, .ldc = rank};
 		struct gemm_shape up = {
-		    .m = m, .n = inputs, .k = rank, .lda = rank, .ldb = inputs, .ldc = inputs};
-		enum op_status s = gemm_f32(
-		    dxa + row * rank, dout + row * outputs, lora->b, &down, lora->scale, 0.0f);
+		    .m = b.rows, .n = inputs, .k = rank, .lda = rank, .ldb = inputs, .ldc = inputs};
+		enum op_status s =
+		    gemm_f32(dxa + b.row * rank, d, lora->b, &down, lora->scale, 0.0f);
 
 		if (s == OP_OK)
-			s = gemm_f32(dx + row * inputs, dxa + row * rank, lora->a, &up, 1.0f, 1.0f);
+			s = update(ctx, dx, b.in, &b, dxa + b.row * rank, lora->a, &up, 1.0f);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}
@@ -103,42 +140,60 @@ share(size_t n, size_t i, size_t count)
 	return size_min(n, div_up(div_up(n, 16) * i, count) * 16);
 }
 
-/* da (R, K)[:, from..to) += dxa^T . x[:, from..to), in pieces of rows that are converted first. */
+/* One thread's part of a gradient: columns [from, to) of x (T, width) act against small (T, R). */
+struct part {
+	const void *x;
+	size_t width, from, to;
+	const float *small;
+	size_t rank, tokens;
+	float *buffer; /* (GRAD_ROWS, to - from) */
+};
+
+/* da (R, width)[:, from..to) += small^T . x, or, where `by_rows`, d (width, R)[from..to) += alpha
+   x^T . small; in pieces of rows, which are converted first. */
 static enum op_status
-gradient_a(const struct op_context *ctx, float *da, const float *dxa, const void *x, float *buffer,
-    size_t rank, size_t tokens, size_t inputs, size_t from, size_t to)
+gradient(const struct op_context *ctx, float *d, const struct part *p, bool by_rows, float alpha)
 {
-	struct gemm_shape shape = {.m = rank,
-	    .n = to - from,
-	    .k = tokens,
-	    .lda = rank,
-	    .ldb = inputs,
-	    .ldc = inputs,
-	    .transpose_a = true};
+	const size_t n = p->to - p->from;
+	const size_t step = ctx->compute == OP_F32 ? p->tokens : GRAD_ROWS;
+	struct gemm_shape s = {.transpose_a = true};
 	enum op_status status = OP_OK;
 
-	if (ctx->compute == OP_F32)
-		return gemm_f32(da + from, dxa, (const float *)x + from, &shape, 1.0f, 1.0f);
-	shape.ldb = to - from;
-	for (size_t t = 0; t < tokens && status == OP_OK; t += GRAD_ROWS) {
-		shape.k = size_min(GRAD_ROWS, tokens - t);
-		for (size_t i = 0; i < shape.k; i++)
-			bf16_to_floats(buffer + i * (to - from),
-			    (const uint16_t *)x + (t + i) * inputs + from, to - from);
-		status = gemm_f32(da + from, dxa + t * rank, buffer, &shape, 1.0f, 1.0f);
+	for (size_t t = 0; t < p->tokens && status == OP_OK && n != 0; t += step) {
+		const float *x = (const float *)p->x + p->from, *small = p->small + t * p->rank;
+		size_t stride = p->width;
+
+		s.k = size_min(step, p->tokens - t);
+		if (ctx->compute != OP_F32) {
+			for (size_t i = 0; i < s.k; i++)
+				bf16_to_floats(p->buffer + i * n,
+				    (const uint16_t *)p->x + (t + i) * p->width + p->from, n);
+			x = p->buffer;
+			stride = n;
+		}
+		s.m = by_rows ? n : p->rank;
+		s.n = by_rows ? p->rank : n;
+		s.lda = by_rows ? stride : p->rank;
+		s.ldb = by_rows ? p->rank : stride;
+		s.ldc = by_rows ? p->rank : p->width;
+		if (by_rows)
+			status = gemm_f32(d + p->from * p->rank, x, small, &s, alpha, 1.0f);
+		else
+			status = gemm_f32(d + p->from, small, x, &s, alpha, 1.0f);
 	}
 	return status;
 }
 
 enum op_status
-op_lora_backward(struct op_context *ctx, float *dx, float *da, float *db, const float *dout,
+op_lora_backward(struct op_context *ctx, void *dx, float *da, float *db, const void *dout,
     const void *x, const float *xa, const struct op_lora *lora, size_t tokens, size_t outputs,
     size_t inputs)
 {
 	size_t rank = lora->rank, threads = (size_t)ctx->threads;
 	size_t head = line_up(tokens * rank * sizeof(float));
-	size_t part = div_up(div_up(inputs, 16), threads) * 16;
-	size_t each = ctx->compute == OP_F32 ? 0 : line_up(GRAD_ROWS * part * sizeof(float));
+	size_t columns = div_up(div_up(size_max(outputs, inputs), 16), threads) * 16;
+	size_t part = ctx->compute == OP_F32 ? 0 : line_up(GRAD_ROWS * columns * sizeof(float));
+	size_t each = size_max(part, block_bytes(ctx, outputs, inputs));
 	atomic_int failed = OP_OK;
 	void *area;
 	float *dxa;
@@ -147,23 +202,19 @@ op_lora_backward(struct op_context *ctx, float *dx, float *da, float *db, const 
 	if (status != OP_OK)
 		return status;
 	dxa = area;
-	failed = (int)backward_rows(ctx, dx, dxa, dout, lora, tokens, outputs, inputs);
+	failed = (int)backward_rows(
+	    ctx, dx, dxa, dout, (char *)area + head, lora, tokens, outputs, inputs);
 #pragma omp parallel for num_threads(op_team(ctx, tokens *(inputs + outputs))) schedule(static)
 	for (size_t i = 0; i < threads; i++) {
-		float *buffer = (float *)((char *)area + head + each * i);
-		size_t n = share(outputs, i, threads), n_end = share(outputs, i + 1, threads);
-		size_t k = share(inputs, i, threads), k_end = share(inputs, i + 1, threads);
-		struct gemm_shape shape = {.m = n_end - n,
-		    .n = rank,
-		    .k = tokens,
-		    .lda = outputs,
-		    .ldb = rank,
-		    .ldc = rank,
-		    .transpose_a = true};
-		enum op_status s = gemm_f32(db + n * rank, dout + n, xa, &shape, lora->scale, 1.0f);
+		float *buffer = (float *)((char *)area + head + part * i);
+		const struct part b = {dout, outputs, share(outputs, i, threads),
+		    share(outputs, i + 1, threads), xa, rank, tokens, buffer};
+		const struct part a = {x, inputs, share(inputs, i, threads),
+		    share(inputs, i + 1, threads), dxa, rank, tokens, buffer};
+		enum op_status s = gradient(ctx, db, &b, true, lora->scale);
 
-		if (s == OP_OK && k < k_end)
-			s = gradient_a(ctx, da, dxa, x, buffer, rank, tokens, inputs, k, k_end);
+		if (s == OP_OK)
+			s = gradient(ctx, da, &a, false, 1.0f);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}

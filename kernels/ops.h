@@ -19,8 +19,9 @@
  *
  * Element types: OP_F32 and OP_BF16. Residual stream, norms' weights, gradients of the residual
  * stream, adapter and everything about it are float32. "act" is the context's activation type: what
- * enters a matrix product and is kept for backward (float32, or bfloat16 when the products take
- * bfloat16 operands; accumulation is float32 always).
+ * one op hands to another within a layer, values and gradients, what enters a matrix product and is
+ * kept for backward (float32, or bfloat16 when the products take bfloat16 operands). What an op
+ * computes on the way is float32; it is rounded to act once, where it is written.
  */
 #ifndef KERNELS_OPS_H
 #define KERNELS_OPS_H
@@ -130,31 +131,32 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(rmsnorm,                                                                                 \
 	    (struct op_context * ctx, void *out, float *rstd, const float *x, const float *weight, \
 		float epsilon, bool one_plus, size_t tokens, size_t width))                        \
-	/* dx (T, D) += gradient through the norm; dout float32 (T, D). The weight is frozen. */   \
-	X(rmsnorm_backward, (struct op_context * ctx, float *dx, const float *dout,                \
-				const float *x, const float *weight, const float *rstd,            \
-				bool one_plus, size_t tokens, size_t width))                       \
-	/* out (T, N) float32 = x (T, K) act . W^T + bias (N) float32 or NULL. */                  \
-	X(linear, (struct op_context * ctx, float *out, const void *x, const struct op_matrix *w,  \
+	/* dx (T, D) float32 += gradient through the norm; dout act (T, D). The weight is frozen.  \
+	 */                                                                                        \
+	X(rmsnorm_backward, (struct op_context * ctx, float *dx, const void *dout, const float *x, \
+				const float *weight, const float *rstd, bool one_plus,             \
+				size_t tokens, size_t width))                                      \
+	/* out (T, N) act = x (T, K) act . W^T + bias (N) float32 or NULL. */                      \
+	X(linear, (struct op_context * ctx, void *out, const void *x, const struct op_matrix *w,   \
 		      const float *bias, size_t tokens))                                           \
-	/* dx (T, K) float32 = or += dout (T, N) . W; dout act. */                                 \
-	X(linear_backward, (struct op_context * ctx, float *dx, const void *dout,                  \
+	/* dx (T, K) act = or += dout (T, N) act . W. */                                           \
+	X(linear_backward, (struct op_context * ctx, void *dx, const void *dout,                   \
 			       const struct op_matrix *w, bool accumulate, size_t tokens))         \
-	/* xa (T, R) float32 = x . A^T, kept for backward; out (T, N) float32 += scale xa . B^T.   \
+	/* xa (T, R) float32 = x . A^T, kept for backward; out (T, N) act += scale xa . B^T.       \
 	   x (T, K) act. */                                                                        \
-	X(lora, (struct op_context * ctx, float *out, float *xa, const void *x,                    \
+	X(lora, (struct op_context * ctx, void *out, float *xa, const void *x,                     \
 		    const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs))     \
 	/* With g = scale * dout: db (N, R) += g^T . xa; dxa = g . B; da (R, K) += dxa^T . x;      \
-	   dx (T, K) += dxa . A. dout float32 (T, N), x act (T, K). */                             \
+	   dx (T, K) act += dxa . A. dout act (T, N), x act (T, K). */                             \
 	X(lora_backward,                                                                           \
-	    (struct op_context * ctx, float *dx, float *da, float *db, const float *dout,          \
+	    (struct op_context * ctx, void *dx, float *da, float *db, const void *dout,            \
 		const void *x, const float *xa, const struct op_lora *lora, size_t tokens,         \
 		size_t outputs, size_t inputs))                                                    \
 	/* Rotary embedding (Su et al. 2021), rotate-half form, in place on the first 2*half       \
-	   dimensions of each of `heads` heads of x (T, heads, E) float32; the angle of pair       \
+	   dimensions of each of `heads` heads of x (T, heads, E) act; the angle of pair           \
 	   (d, d+half) at position p is frequency[d] * p in float32 (half, device), and cos and    \
 	   sin are multiplied by `magnitude`. backward: the same with the angle negated. */        \
-	X(rope, (struct op_context * ctx, float *x, const struct op_packing *packing,              \
+	X(rope, (struct op_context * ctx, void *x, const struct op_packing *packing,               \
 		    const float *frequency, size_t half, float magnitude, bool backward,           \
 		    size_t heads, size_t head_dim))                                                \
 	/* Causal attention inside each sequence. q (T, H, E), k and v (T, G, E) act;              \
@@ -162,9 +164,9 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(attention, (struct op_context * ctx, void *out, float *lse, const void *q,               \
 			 const void *k, const void *v, const struct op_packing *packing,           \
 			 const struct op_attention_shape *shape))                                  \
-	/* dq, dk, dv float32 =; dout float32 (T, H, E). (Dao 2023, algorithm 2.) */               \
+	/* dq, dk, dv act =; dout act (T, H, E). (Dao 2023, algorithm 2.) */                       \
 	X(attention_backward,                                                                      \
-	    (struct op_context * ctx, float *dq, float *dk, float *dv, const float *dout,          \
+	    (struct op_context * ctx, void *dq, void *dk, void *dv, const void *dout,              \
 		const void *out, const float *lse, const void *q, const void *k, const void *v,    \
 		const struct op_packing *packing, const struct op_attention_shape *shape))         \
 	/* For generation: the last of `length` tokens looks back at a cache. q (H, E), k and v    \
@@ -175,11 +177,13 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	/* out (n) act = silu(gate) * up; gate, up act. (Shazeer 2020, eq. 6) */                   \
 	X(swiglu,                                                                                  \
 	    (struct op_context * ctx, void *out, const void *gate, const void *up, size_t n))      \
-	/* dgate, dup float32 (n) = ; dout float32. dgate may be dout. */                          \
-	X(swiglu_backward, (struct op_context * ctx, float *dgate, float *dup, const float *dout,  \
+	/* dgate, dup act (n) = ; dout act. dgate may be dout. */                                  \
+	X(swiglu_backward, (struct op_context * ctx, void *dgate, void *dup, const void *dout,     \
 			       const void *gate, const void *up, size_t n))                        \
-	/* out (n) float32 += in (n) float32 */                                                    \
-	X(add, (struct op_context * ctx, float *out, const float *in, size_t n))                   \
+	/* out (n) float32 = in (n) float32 + branch (n) act. Where act is float32, out may be     \
+	   branch. */                                                                              \
+	X(add,                                                                                     \
+	    (struct op_context * ctx, float *out, const float *in, const void *branch, size_t n))  \
 	/* out (M, D) float32 = in[rows[m]]; rows int32 on the device. */                          \
 	X(gather_rows, (struct op_context * ctx, float *out, const float *in, const int32_t *rows, \
 			   size_t count, size_t width))                                            \
@@ -208,8 +212,8 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	   it gives the same mask. */                                                              \
 	X(dropout, (struct op_context * ctx, void *out, const void *in, float probability,         \
 		       uint64_t seed, uint64_t offset, size_t n))                                  \
-	/* dx (n) float32 = keep ? dout / (1-p) : 0, the mask as above. May work in place. */      \
-	X(dropout_backward, (struct op_context * ctx, float *dx, const float *dout,                \
+	/* dx (n) act += keep ? dout / (1-p) : 0, the mask as above; dout act. */                  \
+	X(dropout_backward, (struct op_context * ctx, void *dx, const void *dout,                  \
 				float probability, uint64_t seed, uint64_t offset, size_t n))
 
 #define OP_DECLARE(name, parameters) enum op_status op_##name parameters;

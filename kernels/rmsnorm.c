@@ -34,24 +34,35 @@ op_rmsnorm(struct op_context *ctx, void *out, float *rstd, const float *x, const
 
 /* With y = x r and g = dout w: dx = r (g - y mean(g y)). */
 enum op_status
-op_rmsnorm_backward(struct op_context *ctx, float *dx, const float *dout, const float *x,
+op_rmsnorm_backward(struct op_context *ctx, float *dx, const void *dout, const float *x,
     const float *weight, const float *rstd, bool one_plus, size_t tokens, size_t width)
 {
 	float one = one_plus ? 1.0f : 0.0f;
 
 #pragma omp parallel for num_threads(op_team(ctx, tokens *width)) schedule(static)
 	for (size_t t = 0; t < tokens; t++) {
-		const float *row = x + t * width, *d = dout + t * width;
-		float *to = dx + t * width;
+		const float *row = x + t * width;
+		float *to = dx + t * width, block[ELEMENT_BLOCK];
 		float r = rstd[t], sum = 0.0f, mean;
 
+		for (size_t i = 0; i < width; i += ELEMENT_BLOCK) {
+			size_t n = size_min(ELEMENT_BLOCK, width - i);
+			const float *d = element_view(block, dout, t * width + i, n, ctx->compute);
+
 #pragma omp simd reduction(+ : sum)
-		for (size_t i = 0; i < width; i++)
-			sum += d[i] * (one + weight[i]) * row[i];
+			for (size_t j = 0; j < n; j++)
+				sum += d[j] * (one + weight[i + j]) * row[i + j];
+		}
 		mean = sum * r / (float)width;
+		for (size_t i = 0; i < width; i += ELEMENT_BLOCK) {
+			size_t n = size_min(ELEMENT_BLOCK, width - i);
+			const float *d = element_view(block, dout, t * width + i, n, ctx->compute);
+
 #pragma omp simd
-		for (size_t i = 0; i < width; i++)
-			to[i] += r * (d[i] * (one + weight[i]) - row[i] * r * mean);
+			for (size_t j = 0; j < n; j++)
+				to[i + j] +=
+				    r * (d[j] * (one + weight[i + j]) - row[i + j] * r * mean);
+		}
 	}
 	return OP_OK;
 }

@@ -22,20 +22,22 @@ __launch_bounds__(GPU_BLOCK) rmsnorm_kernel(A *out, float *rstd, const float *x,
 }
 
 /* With y = x r and g = dout w: dx = r (g - y mean(g y)). */
+template <typename A>
 __global__ void
-__launch_bounds__(GPU_BLOCK) rmsnorm_backward_kernel(float *dx, const float *dout, const float *x,
+__launch_bounds__(GPU_BLOCK) rmsnorm_backward_kernel(float *dx, const A *dout, const float *x,
     const float *weight, const float *rstd, float one, size_t width)
 {
 	__shared__ float part[GPU_BLOCK / 32];
-	const float *row = x + blockIdx.x * width, *d = dout + blockIdx.x * width;
+	const float *row = x + blockIdx.x * width;
+	const A *d = dout + blockIdx.x * width;
 	float *to = dx + blockIdx.x * width;
 	float r = rstd[blockIdx.x], sum = 0.0f, mean;
 
 	for (size_t i = threadIdx.x; i < width; i += GPU_BLOCK)
-		sum += d[i] * (one + weight[i]) * row[i];
+		sum += load(d, i) * (one + weight[i]) * row[i];
 	mean = block_sum<GPU_BLOCK>(sum, part) * r / (float)width;
 	for (size_t i = threadIdx.x; i < width; i += GPU_BLOCK)
-		to[i] += r * (d[i] * (one + weight[i]) - row[i] * r * mean);
+		to[i] += r * (load(d, i) * (one + weight[i]) - row[i] * r * mean);
 }
 
 enum op_status
@@ -54,11 +56,16 @@ op_rmsnorm(struct op_context *ctx, void *out, float *rstd, const float *x, const
 }
 
 enum op_status
-op_rmsnorm_backward(struct op_context *ctx, float *dx, const float *dout, const float *x,
+op_rmsnorm_backward(struct op_context *ctx, float *dx, const void *dout, const float *x,
     const float *weight, const float *rstd, bool one_plus, size_t tokens, size_t width)
 {
+	float one = one_plus ? 1.0f : 0.0f;
+
 	if (tokens == 0)
 		return OP_OK;
-	return GPU_RUN(ctx, rmsnorm_backward_kernel, (unsigned)tokens, GPU_BLOCK, 0, dx, dout, x,
-	    weight, rstd, one_plus ? 1.0f : 0.0f, width);
+	if (ctx->compute == OP_BF16)
+		return GPU_RUN(ctx, rmsnorm_backward_kernel<bf16>, (unsigned)tokens, GPU_BLOCK, 0,
+		    dx, (const bf16 *)dout, x, weight, rstd, one, width);
+	return GPU_RUN(ctx, rmsnorm_backward_kernel<float>, (unsigned)tokens, GPU_BLOCK, 0, dx,
+	    (const float *)dout, x, weight, rstd, one, width);
 }

@@ -4,6 +4,7 @@
  * get theirs token by token.
  */
 #include "kernels/context.h"
+#include "kernels/element.h"
 
 #include <math.h>
 
@@ -20,6 +21,7 @@ angles(float *cosine, float *sine, const float *frequency, size_t half, int32_t 
 	}
 }
 
+/* The first 2*half elements of a head. */
 static void
 rotate(float *restrict x, const float *restrict cosine, const float *restrict sine, size_t half)
 {
@@ -32,8 +34,30 @@ rotate(float *restrict x, const float *restrict cosine, const float *restrict si
 	}
 }
 
+/* The head that begins at element `at` of x; more than a block is turned in pieces of the half. */
+static void
+turn(void *x, size_t at, const float *cosine, size_t half, enum op_dtype dtype)
+{
+	enum { PIECE = 512 };
+	float pair[2 * PIECE];
+
+	if (dtype == OP_F32) {
+		rotate((float *)x + at, cosine, cosine + half, half);
+		return;
+	}
+	for (size_t d = 0; d < half; d += PIECE) {
+		size_t n = size_min(PIECE, half - d);
+
+		bf16_to_floats(pair, (const uint16_t *)x + at + d, n);
+		bf16_to_floats(pair + n, (const uint16_t *)x + at + half + d, n);
+		rotate(pair, cosine + d, cosine + half + d, n);
+		bf16_of_floats((uint16_t *)x + at + d, pair, n);
+		bf16_of_floats((uint16_t *)x + at + half + d, pair + n, n);
+	}
+}
+
 enum op_status
-op_rope(struct op_context *ctx, float *x, const struct op_packing *packing, const float *frequency,
+op_rope(struct op_context *ctx, void *x, const struct op_packing *packing, const float *frequency,
     size_t half, float magnitude, bool backward, size_t heads, size_t head_dim)
 {
 	size_t tokens = packing->tokens, rows = 1;
@@ -63,7 +87,7 @@ op_rope(struct op_context *ctx, float *x, const struct op_packing *packing, cons
 		const float *cosine = table + r * half * 2;
 
 		for (size_t h = 0; h < heads; h++)
-			rotate(x + (t * heads + h) * head_dim, cosine, cosine + half, half);
+			turn(x, (t * heads + h) * head_dim, cosine, half, ctx->compute);
 	}
 	return OP_OK;
 }

@@ -6,35 +6,40 @@
 #include "kernels/gpu.h"
 #include "kernels/lanes.h"
 
+template <typename A>
 __global__ void
-rope_kernel(float *x, const int32_t *position, const float *frequency, size_t half, float magnitude,
+rope_kernel(A *x, const int32_t *position, const float *frequency, size_t half, float magnitude,
     float sign, size_t heads, size_t head_dim, size_t n)
 {
 	for (size_t i = grid_first(); i < n; i += grid_stride()) {
 		size_t t = i / half, d = i % half;
 		float angle = frequency[d] * (float)position[t], sine, cosine;
-		float *pair = x + t * heads * head_dim + d;
+		A *pair = x + t * heads * head_dim + d;
 
 		sincosf(angle, &sine, &cosine);
 		sine *= sign * magnitude;
 		cosine *= magnitude;
 		for (size_t h = 0; h < heads; h++, pair += head_dim) {
-			float a = pair[0], b = pair[half];
+			float a = load(pair, 0), b = load(pair, half);
 
-			pair[0] = a * cosine - b * sine;
-			pair[half] = b * cosine + a * sine;
+			store(pair, 0, a * cosine - b * sine);
+			store(pair, half, b * cosine + a * sine);
 		}
 	}
 }
 
 enum op_status
-op_rope(struct op_context *ctx, float *x, const struct op_packing *packing, const float *frequency,
+op_rope(struct op_context *ctx, void *x, const struct op_packing *packing, const float *frequency,
     size_t half, float magnitude, bool backward, size_t heads, size_t head_dim)
 {
 	size_t n = packing->tokens * half;
+	float sign = backward ? -1.0f : 1.0f;
 
 	if (n == 0)
 		return OP_OK;
-	return GPU_RUN(ctx, rope_kernel, gpu_blocks(ctx, n), GPU_BLOCK, 0, x, packing->position,
-	    frequency, half, magnitude, backward ? -1.0f : 1.0f, heads, head_dim, n);
+	if (ctx->compute == OP_BF16)
+		return GPU_RUN(ctx, rope_kernel<bf16>, gpu_blocks(ctx, n), GPU_BLOCK, 0, (bf16 *)x,
+		    packing->position, frequency, half, magnitude, sign, heads, head_dim, n);
+	return GPU_RUN(ctx, rope_kernel<float>, gpu_blocks(ctx, n), GPU_BLOCK, 0, (float *)x,
+	    packing->position, frequency, half, magnitude, sign, heads, head_dim, n);
 }

@@ -22,14 +22,13 @@ swiglu_kernel(A *out, const A *gate, const A *up, size_t n)
 /* silu'(g) = s (1 + g (1 - s)), s the sigmoid of g. dgate may be dout. */
 template <typename A>
 __global__ void
-swiglu_backward_kernel(
-    float *dgate, float *dup, const float *dout, const A *gate, const A *up, size_t n)
+swiglu_backward_kernel(A *dgate, A *dup, const A *dout, const A *gate, const A *up, size_t n)
 {
 	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		float d = dout[i], g = load(gate, i), s = sigmoid(g);
+		float d = load(dout, i), g = load(gate, i), s = sigmoid(g);
 
-		dup[i] = d * g * s;
-		dgate[i] = d * load(up, i) * s * (1.0f + g * (1.0f - s));
+		store(dup, i, d * g * s);
+		store(dgate, i, d * load(up, i) * s * (1.0f + g * (1.0f - s)));
 	}
 }
 
@@ -46,14 +45,16 @@ op_swiglu(struct op_context *ctx, void *out, const void *gate, const void *up, s
 }
 
 enum op_status
-op_swiglu_backward(struct op_context *ctx, float *dgate, float *dup, const float *dout,
+op_swiglu_backward(struct op_context *ctx, void *dgate, void *dup, const void *dout,
     const void *gate, const void *up, size_t n)
 {
 	if (n == 0)
 		return OP_OK;
 	if (ctx->compute == OP_BF16)
 		return GPU_RUN(ctx, swiglu_backward_kernel<bf16>, gpu_blocks(ctx, n), GPU_BLOCK, 0,
-		    dgate, dup, dout, (const bf16 *)gate, (const bf16 *)up, n);
-	return GPU_RUN(ctx, swiglu_backward_kernel<float>, gpu_blocks(ctx, n), GPU_BLOCK, 0, dgate,
-	    dup, dout, (const float *)gate, (const float *)up, n);
+		    (bf16 *)dgate, (bf16 *)dup, (const bf16 *)dout, (const bf16 *)gate,
+		    (const bf16 *)up, n);
+	return GPU_RUN(ctx, swiglu_backward_kernel<float>, gpu_blocks(ctx, n), GPU_BLOCK, 0,
+	    (float *)dgate, (float *)dup, (const float *)dout, (const float *)gate,
+	    (const float *)up, n);
 }

@@ -67,7 +67,7 @@ multiply(struct op_context *ops, float *out, void **memory)
 		status = op_upload(ops, memory[1], w, sizeof(w));
 	matrix.data = memory[1];
 	if (status == OP_OK)
-		status = op_linear(ops, memory[2], memory[0], &matrix, NULL, ROWS);
+		status = op_logits(ops, memory[2], memory[0], &matrix, ROWS);
 	if (status == OP_OK)
 		status = op_download(ops, out, memory[2], ROWS * OUTPUTS * sizeof(*out));
 	return status;

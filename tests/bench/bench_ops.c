@@ -112,26 +112,22 @@ layer(const char *name, size_t outputs, size_t inputs, size_t count)
 static void
 elementwise(void)
 {
-	double n = 4e-9 * (double)T, d_model = (double)D;
-	size_t size = act == OP_BF16 ? 2 : 4;
+	double n = 4e-9 * (double)T, d_model = (double)D, size = act == OP_BF16 ? 2 : 4;
+	double narrow = 1e-9 * (double)T * size;
 
-	MEASURE("rmsnorm", 2 * L + 1, n * d_model * 2, "GB/s",
+	MEASURE("rmsnorm", 2 * L + 1, (n + narrow) * d_model, "GB/s",
 	    op_rmsnorm(ctx, b, rstd, a, zeros, 1e-5f, false, T, D));
-	MEASURE("rmsnorm_backward", 2 * L + 1, n * d_model * 4, "GB/s",
+	MEASURE("rmsnorm_backward", 2 * L + 1, (3 * n + narrow) * d_model, "GB/s",
 	    op_rmsnorm_backward(ctx, b, c, a, zeros, rstd, false, T, D));
-	MEASURE("rope q", 2 * L, n * d_model * 2, "GB/s",
+	MEASURE("rope q", 2 * L, narrow * d_model * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, false, H, E));
-	MEASURE("rope k", 2 * L, n * (double)(G * E) * 2, "GB/s",
+	MEASURE("rope k", 2 * L, narrow * (double)(G * E) * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, true, G, E));
-	MEASURE("swiglu", L, 1e-9 * (double)(T * F) * 3.0 * (double)size, "GB/s",
-	    op_swiglu(ctx, c, a, b, T * F));
-	MEASURE("swiglu_backward", L, 1e-9 * (double)(T * F) * (12.0 + 2.0 * (double)size), "GB/s",
+	MEASURE("swiglu", L, narrow * (double)F * 3, "GB/s", op_swiglu(ctx, c, a, b, T * F));
+	MEASURE("swiglu_backward", L, narrow * (double)F * 5, "GB/s",
 	    op_swiglu_backward(ctx, c, d, c, a, b, T * F));
-	MEASURE("add", 2 * L, n * d_model * 3, "GB/s", op_add(ctx, b, c, T * D));
-	MEASURE("round D", 4 * L, 1e-9 * (double)(T * D) * (4.0 + (double)size), "GB/s",
-	    op_round(ctx, b, c, T * D));
-	MEASURE("round F", 3 * L, 1e-9 * (double)(T * F) * (4.0 + (double)size), "GB/s",
-	    op_round(ctx, b, c, T * F));
+	MEASURE("add", 2 * L, (2 * n + narrow) * d_model, "GB/s", op_add(ctx, b, c, d, T * D));
+	MEASURE("round", 2 * L, (n + narrow) * d_model, "GB/s", op_round(ctx, b, c, T * D));
 	MEASURE("embed", 1, n * d_model * 2, "GB/s", op_embed(ctx, b, &weights, ids, T));
 	MEASURE("adamw", 1, 28e-9 * (double)adapter, "GB/s",
 	    op_adamw(ctx, a, b, c, d, &(struct op_adamw){1e-4, 0.9, 0.999, 1e-8, 0.01, 1.0, 1},

@@ -100,49 +100,70 @@ product(struct walk *w, enum roof_kind kind, double m, double n, double k, doubl
 	op_of(w, kind, 2 * m * n * k, size * (m + n) * k + c * m * n, rate_of(w, size), 1);
 }
 
-/* lora.cu where activations are bfloat16: c (m, r) of depth k, r rows of float32 in parts, which
-   are split before and joined behind, c then `c` bytes in and out. */
+/* The float32 operand (rows, R) of an adapter's product, split in bfloat16 parts. */
 static void
-product_parts(struct walk *w, enum roof_kind kind, double m, double r, double k, double c)
+split(struct walk *w, enum roof_kind kind, double rows)
 {
-	if (w->A == 4) {
-		product(w, kind, m, r, k, 4, c);
-		return;
-	}
-	moves(w, kind, (4 + 2 * PARTS) * r * k);
-	op_of(w, kind, 2 * m * r * k, 2 * (m + PARTS * r) * k + 4 * PARTS * m * r, w->rates->flops,
-	    PARTS);
-	moves(w, kind, (4 * PARTS + c) * m * r);
+	if (w->A != 4)
+		moves(w, kind, (4 + 2 * PARTS) * rows * w->R);
 }
 
-/* N outputs, K inputs. forward.c: linear, and what linear_kept adds where the output is kept. */
+/* lora.cu: float32 (m, R) = or += of depth k, an activation against a float32 operand in parts,
+   whose three results are then joined. */
 static void
-linear(struct walk *w, double N, double K, bool kept)
+thin(struct walk *w, enum roof_kind kind, double m, double k, bool accumulate)
 {
-	const double T = w->T, R = w->R, A = w->A;
+	const double R = w->R, c = accumulate ? 8 : 4;
 
-	product(w, ROOF_LINEAR, T, N, K, A, 4);
-	product_parts(w, ROOF_LORA, T, R, K, 4);
-	product(w, ROOF_LORA, T, N, R, 4, 8);
-	if (kept && A != 4)
-		moves(w, ROOF_ROUND, (4 + A) * T * N);
+	if (w->A == 4) {
+		product(w, kind, m, R, k, 4, c);
+		return;
+	}
+	split(w, kind, k);
+	op_of(w, kind, 2 * m * R * k, 2 * (m + PARTS * R) * k + 4 * PARTS * m * R, w->rates->flops,
+	    PARTS);
+	moves(w, kind, (4 * PARTS + c) * m * R);
+}
+
+/* lora.cu: an activation (T, n) += of depth R, both operands in parts. */
+static void
+update(struct walk *w, enum roof_kind kind, double n)
+{
+	const double T = w->T, parts = w->A == 4 ? 1 : PARTS;
+
+	split(w, kind, T);
+	split(w, kind, n);
+	op_of(w, kind, 2 * T * n * w->R, w->A * ((T + n) * parts * w->R + 2 * T * n),
+	    rate_of(w, w->A), parts);
+}
+
+/* N outputs, K inputs. forward.c: linear. */
+static void
+linear(struct walk *w, double N, double K)
+{
+	product(w, ROOF_LINEAR, w->T, N, K, w->A, w->A);
+	thin(w, ROOF_LORA, w->T, K, false);
+	update(w, ROOF_LORA, N);
 }
 
 /* backward.c: linear_backward; without W where nothing below needs the gradient. */
 static void
 linear_backward(struct walk *w, double N, double K, bool accumulate, bool lowest)
 {
-	const double T = w->T, R = w->R, A = w->A;
+	if (!lowest)
+		product(w, ROOF_LINEAR_BACKWARD, w->T, K, N, w->A, (accumulate ? 2 : 1) * w->A);
+	thin(w, ROOF_LORA_BACKWARD, w->T, N, false);
+	update(w, ROOF_LORA_BACKWARD, K);
+	thin(w, ROOF_LORA_BACKWARD, N, w->T, true);
+	thin(w, ROOF_LORA_BACKWARD, K, w->T, true);
+}
 
-	if (!lowest) {
-		if (A != 4)
-			moves(w, ROOF_ROUND, (4 + A) * T * N);
-		product(w, ROOF_LINEAR_BACKWARD, T, K, N, A, accumulate ? 8 : 4);
-	}
-	product(w, ROOF_LORA_BACKWARD, T, R, N, 4, 4);
-	product(w, ROOF_LORA_BACKWARD, T, K, R, 4, 8);
-	product(w, ROOF_LORA_BACKWARD, N, R, T, 4, 8);
-	product_parts(w, ROOF_LORA_BACKWARD, K, R, T, 8);
+/* The float32 gradient of the residual stream, rounded. */
+static void
+narrow(struct walk *w)
+{
+	if (w->A != 4)
+		moves(w, ROOF_ROUND, (4 + w->A) * w->T * w->D);
 }
 
 /* The mixer's linear layers but its last: outputs of those that read the norm. */
@@ -185,11 +206,11 @@ attention(struct walk *w, bool backward)
 		op_of(w, ROOF_ATTENTION, 2 * flops, A * T * (2 * q + 2 * kv) + 4 * T * H, rate, 1);
 		return;
 	}
-	moves(w, ROOF_ATTENTION_BACKWARD, (4 + 2 * A) * T * q + 4 * T * H);
-	op_of(w, ROOF_ATTENTION_BACKWARD, 2 * flops, A * T * (2 * q + 2 * kv) + 4 * T * (q + 2 * H),
-	    rate, 1.5);
-	op_of(w, ROOF_ATTENTION_BACKWARD, 3 * flops,
-	    A * T * (2 * q + 2 * kv) + 4 * T * (2 * kv + 2 * H), rate, again ? 2 : 4.0 / 3);
+	moves(w, ROOF_ATTENTION_BACKWARD, 2 * A * T * q + 4 * T * H);
+	op_of(
+	    w, ROOF_ATTENTION_BACKWARD, 2 * flops, A * T * (3 * q + 2 * kv) + 8 * T * H, rate, 1.5);
+	op_of(w, ROOF_ATTENTION_BACKWARD, 3 * flops, A * T * (2 * q + 4 * kv) + 8 * T * H, rate,
+	    again ? 2 : 4.0 / 3);
 }
 
 /* The chunked form (Yang et al. 2024), per value head and token: three products with the state and
@@ -203,7 +224,7 @@ delta(struct walk *w, bool backward)
 	const double flops = w->T * heads * (6 * d * d + 10 * DELTA_CHUNK * d);
 
 	op_of(w, ROOF_DELTA, backward ? 2.5 * flops : flops,
-	    w->T * inner * (backward ? 4 * w->A + 4 : 3 * w->A), rate_of(w, w->A), 1);
+	    w->T * inner * (backward ? 5 : 3) * w->A, rate_of(w, w->A), 1);
 }
 
 static void
@@ -215,15 +236,15 @@ mixer_forward(struct walk *w, size_t layer)
 
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	for (size_t i = 0; i < x.count; i++)
-		linear(w, x.outputs[i], w->D, true);
+		linear(w, x.outputs[i], w->D);
 	if (is_delta(w->m, layer)) {
 		delta(w, false);
 	} else {
-		moves(w, ROOF_ROPE, 8 * T * (q + kv));
+		moves(w, ROOF_ROPE, 2 * w->A * T * (q + kv));
 		attention(w, false);
 	}
-	linear(w, w->D, x.values, false);
-	moves(w, ROOF_RESIDUAL, 12 * T * w->D);
+	linear(w, w->D, x.values);
+	moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
 }
 
 static void
@@ -232,11 +253,11 @@ mlp_forward(struct walk *w)
 	const double T = w->T, F = (double)w->m->mlp_width;
 
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
-	linear(w, F, w->D, true);
-	linear(w, F, w->D, true);
+	linear(w, F, w->D);
+	linear(w, F, w->D);
 	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
-	linear(w, w->D, F, false);
-	moves(w, ROOF_RESIDUAL, 12 * T * w->D);
+	linear(w, w->D, F);
+	moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
 }
 
 static void
@@ -244,13 +265,14 @@ mlp_backward(struct walk *w)
 {
 	const double T = w->T, F = (double)w->m->mlp_width;
 
+	narrow(w);
 	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
 	linear_backward(w, w->D, F, false, false);
-	moves(w, ROOF_SWIGLU, (12 + 2 * w->A) * T * F);
+	moves(w, ROOF_SWIGLU, 5 * w->A * T * F);
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	linear_backward(w, F, w->D, false, false);
 	linear_backward(w, F, w->D, true, false);
-	moves(w, ROOF_NORM, 16 * T * w->D);
+	moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
 }
 
 static void
@@ -260,18 +282,19 @@ mixer_backward(struct walk *w, size_t layer)
 	const double T = w->T, q = (double)(w->m->heads * w->m->head_dim);
 	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
 
+	narrow(w);
 	linear_backward(w, w->D, x.values, false, false);
 	if (is_delta(w->m, layer)) {
 		delta(w, true);
 	} else {
 		attention(w, true);
-		moves(w, ROOF_ROPE, 8 * T * (q + kv));
+		moves(w, ROOF_ROPE, 2 * w->A * T * (q + kv));
 	}
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	for (size_t i = 0; i < x.count; i++)
 		linear_backward(w, x.outputs[i], w->D, i > 0, layer == 0);
 	if (layer != 0)
-		moves(w, ROOF_NORM, 16 * T * w->D);
+		moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
 }
 
 /* head_loss.cu: rows in chunks, each of which reads W twice; logits once to memory and back for the
@@ -297,7 +320,8 @@ head(struct walk *w)
 			product(w, ROOF_HEAD, n, D, columns, A, v > 0 ? 8 : 4);
 		}
 	}
-	moves(w, ROOF_NORM, 28 * T * D);
+	narrow(w);
+	moves(w, ROOF_NORM, (4 + 12 + A + 4 + 12) * T * D);
 }
 
 static double

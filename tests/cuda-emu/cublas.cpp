@@ -1,6 +1,7 @@
 /*
- * cuBLAS' matrix product, column major: operands of one type, float32 sums, float32 out. Operands
- * have to lie in one allocation each; beta 0 never reads C.
+ * cuBLAS' matrix product, column major: operands of one type, float32 sums, float32 out or, of
+ * bfloat16 operands, bfloat16 out. Operands have to lie in one allocation each; beta 0 never reads
+ * C.
  */
 #include <cublas_v2.h>
 
@@ -9,6 +10,8 @@
 #include <stdlib.h>
 
 #include <algorithm>
+
+#include <emu_ptx.h>
 
 enum { DEPTH = 64 }; /* of k at a time */
 
@@ -53,6 +56,19 @@ cublasGetStatusString(cublasStatus_t status)
 	return status == CUBLAS_STATUS_SUCCESS ? "success" : "the library failed";
 }
 
+static size_t
+size_of(cudaDataType type)
+{
+	return type == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+}
+
+static float
+element(const void *from, cudaDataType type, size_t at)
+{
+	return type == CUDA_R_32F ? ((const float *)from)[at]
+				  : __uint_as_float((unsigned)((const uint16_t *)from)[at] << 16);
+}
+
 /* Column-major (rows, cols) to dense float32, transposed where asked. */
 static std::vector<float>
 widen(const void *from, cudaDataType type, int ld, int rows, int cols, bool transpose)
@@ -62,12 +78,8 @@ widen(const void *from, cudaDataType type, int ld, int rows, int cols, bool tran
 	for (int j = 0; j < cols; j++)
 		for (int i = 0; i < rows; i++) {
 			size_t at = transpose ? (size_t)i * ld + j : (size_t)j * ld + i;
-			float value =
-			    type == CUDA_R_32F
-				? ((const float *)from)[at]
-				: __uint_as_float((unsigned)((const uint16_t *)from)[at] << 16);
 
-			to[(size_t)j * rows + i] = value;
+			to[(size_t)j * rows + i] = element(from, type, at);
 		}
 	return to;
 }
@@ -95,6 +107,28 @@ multiply(float *c, const float *a, const float *b, int m, int n, int k)
 		}
 }
 
+/* c = by product + keep c, rounded once. product is dense. */
+static void
+put(void *c, cudaDataType type, int ldc, const float *product, int m, int n, float by, float keep)
+{
+	size_t size = size_of(type);
+
+	for (int j = 0; j < n; j++) {
+		for (int i = 0; i < m; i++) {
+			size_t at = (size_t)j * ldc + i;
+			float x = by * product[(size_t)j * m + i];
+
+			if (keep != 0.0f)
+				x += keep * element(c, type, at);
+			if (type == CUDA_R_32F)
+				((float *)c)[at] = x;
+			else
+				((uint16_t *)c)[at] = bf16_bits(x);
+		}
+		emu_race_region((char *)c + (size_t)j * ldc * size, m * size, EMU_WRITTEN);
+	}
+}
+
 /* Bytes from the first to the last element of (rows, cols). */
 static size_t
 extent(int ld, int rows, int cols, size_t size)
@@ -109,20 +143,21 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
     cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
 {
 	bool turn_a = op_a == CUBLAS_OP_T, turn_b = op_b == CUBLAS_OP_T;
-	size_t size = type_a == CUDA_R_32F ? sizeof(float) : sizeof(uint16_t);
+	size_t size = size_of(type_a);
 	float by = *(const float *)alpha, keep = *(const float *)beta;
 
 	(void)handle, (void)algorithm;
 	if (m < 0 || n < 0 || k < 0 || lda < std::max(1, turn_a ? k : m) ||
 	    ldb < std::max(1, turn_b ? n : k) || ldc < std::max(1, m))
 		return CUBLAS_STATUS_INVALID_VALUE;
-	if (type_a != type_b || type_c != CUDA_R_32F || compute != CUBLAS_COMPUTE_32F)
+	if (type_a != type_b || (type_c != CUDA_R_32F && type_c != type_a) ||
+	    compute != CUBLAS_COMPUTE_32F)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	if (emu_fails(EMU_CALL_BLAS))
 		return CUBLAS_STATUS_EXECUTION_FAILED;
 	if (!emu_inside(a, extent(lda, turn_a ? k : m, turn_a ? m : k, size)) ||
 	    !emu_inside(b, extent(ldb, turn_b ? n : k, turn_b ? k : n, size)) ||
-	    !emu_inside(c, extent(ldc, m, n, sizeof(float))))
+	    !emu_inside(c, extent(ldc, m, n, size_of(type_c))))
 		emu_die("cublasGemmEx: an operand is outside its allocation");
 	emu_heap_use heap;
 	std::vector<float> left = widen(a, type_a, lda, m, k, turn_a);
@@ -130,12 +165,6 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 	std::vector<float> product((size_t)m * n);
 
 	multiply(product.data(), left.data(), right.data(), m, n, k);
-	for (int j = 0; j < n; j++) {
-		float *to = (float *)c + (size_t)j * ldc;
-
-		for (int i = 0; i < m; i++)
-			to[i] = by * product[(size_t)j * m + i] + (keep != 0.0f ? keep * to[i] : 0);
-		emu_race_region(to, m * sizeof(float), EMU_WRITTEN);
-	}
+	put(c, type_c, ldc, product.data(), m, n, by, keep);
 	return CUBLAS_STATUS_SUCCESS;
 }

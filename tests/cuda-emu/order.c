@@ -53,25 +53,27 @@ static void
 norms_and_products(struct rig *r)
 {
 	float *x = fresh(r, T * D, 1), *weight = fresh(r, D, 2), *rstd = fresh(r, T, 3);
-	float *dx = fresh(r, T * D, 4), *out = fresh(r, T * V, 5), *xa = fresh(r, T * R, 6);
-	float *da = fresh(r, R * D, 7), *db = fresh(r, V * R, 8), *dout = fresh(r, T * V, 9);
-	void *act = fresh_act(r, T * D, 10);
+	float *dx = fresh(r, T * D, 4), *xa = fresh(r, T * R, 6), *flat = fresh(r, T * V, 9);
+	float *da = fresh(r, R * D, 7), *db = fresh(r, V * R, 8);
+	void *act = fresh_act(r, T * D, 10), *out = fresh_act(r, T * V, 5);
+	void *dact = fresh_act(r, T * D, 14), *dout = fresh_act(r, T * V, 15);
+	size_t size = r->act == OP_F32 ? 4 : 2;
 	struct op_matrix w = {fresh_act(r, V * D, 11), V, D, r->act};
 	struct op_lora lora = {fresh(r, R * D, 12), fresh(r, V * R, 13), R, 0.5f};
 	double sum;
 
 	OK(op_rmsnorm(r->ctx, act, rstd, x, weight, 1e-5f, false, T, D));
 	tell(r, "rmsnorm", rstd, T * sizeof(float));
-	OK(op_rmsnorm_backward(r->ctx, dx, x, x, weight, rstd, true, T, D));
+	OK(op_rmsnorm_backward(r->ctx, dx, act, x, weight, rstd, true, T, D));
 	tell(r, "rmsnorm_backward", dx, T * D * sizeof(float));
 	OK(op_linear(r->ctx, out, act, &w, NULL, T));
 	OK(op_lora(r->ctx, out, xa, act, &lora, T, V, D));
-	tell(r, "lora", out, T * V * sizeof(float));
-	OK(op_lora_backward(r->ctx, dx, da, db, dout, act, xa, &lora, T, V, D));
-	tell(r, "lora_backward dx", dx, T * D * sizeof(float));
+	tell(r, "lora", out, T * V * size);
+	OK(op_lora_backward(r->ctx, dact, da, db, dout, act, xa, &lora, T, V, D));
+	tell(r, "lora_backward dx", dact, T * D * size);
 	tell(r, "lora_backward da", da, R * D * sizeof(float));
 	tell(r, "lora_backward db", db, V * R * sizeof(float));
-	OK(op_sum_squares(r->ctx, &sum, dout, T * V));
+	OK(op_sum_squares(r->ctx, &sum, flat, T * V));
 	printf("sum_squares %a\n", sum);
 	rig_clear(r);
 }
@@ -79,23 +81,23 @@ norms_and_products(struct rig *r)
 static void
 attention(struct rig *r, size_t dim)
 {
-	size_t nq = T * H * dim, nk = T * G * dim;
+	size_t nq = T * H * dim, nk = T * G * dim, size = r->act == OP_F32 ? 4 : 2;
 	struct op_packing packing = {start, NULL, SEQUENCES, T};
 	struct op_attention_shape shape = {H, G, dim, 40, 0.2f};
 	void *q = fresh_act(r, nq, 1), *k = fresh_act(r, nk, 2), *v = fresh_act(r, nk, 3);
-	void *out = fresh_act(r, nq, 4);
-	float *lse = fresh(r, T * H, 5), *dout = fresh(r, nq, 6), *dq = fresh(r, nq, 7);
-	float *dk = fresh(r, nk, 8), *dv = fresh(r, nk, 9);
+	void *out = fresh_act(r, nq, 4), *dout = fresh_act(r, nq, 6), *dq = fresh_act(r, nq, 7);
+	void *dk = fresh_act(r, nk, 8), *dv = fresh_act(r, nk, 9);
+	float *lse = fresh(r, T * H, 5);
 
 	OK(op_attention(r->ctx, out, lse, q, k, v, &packing, &shape));
-	tell(r, "attention", out, nq * (r->act == OP_F32 ? 4 : 2));
+	tell(r, "attention", out, nq * size);
 	tell(r, "attention lse", lse, T * H * sizeof(float));
 	OK(op_attention_backward(r->ctx, dq, dk, dv, dout, out, lse, q, k, v, &packing, &shape));
-	tell(r, "attention_backward dq", dq, nq * sizeof(float));
-	tell(r, "attention_backward dk", dk, nk * sizeof(float));
-	tell(r, "attention_backward dv", dv, nk * sizeof(float));
+	tell(r, "attention_backward dq", dq, nq * size);
+	tell(r, "attention_backward dk", dk, nk * size);
+	tell(r, "attention_backward dv", dv, nk * size);
 	OK(op_attention_cached(r->ctx, out, q, k, v, T, &shape));
-	tell(r, "attention_cached", out, H * dim * (r->act == OP_F32 ? 4 : 2));
+	tell(r, "attention_cached", out, H * dim * size);
 	rig_clear(r);
 }
 

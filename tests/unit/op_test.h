@@ -133,6 +133,20 @@ rig_act(struct rig *r, float *host, size_t n)
 	return rig_typed(r, host, n, r->act);
 }
 
+/* n of the activation type, filled with NaN. */
+static inline void *
+rig_act_nan(struct rig *r, size_t n)
+{
+	float *nan = malloc(n * sizeof(float) + 1);
+	void *device;
+
+	for (size_t i = 0; i < n; i++)
+		nan[i] = NAN;
+	device = rig_act(r, nan, n);
+	free(nan);
+	return device;
+}
+
 static inline void
 rig_get(struct rig *r, float *host, const float *device, size_t n)
 {

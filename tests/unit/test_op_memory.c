@@ -161,12 +161,20 @@ TEST(add)
 	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
 		size_t n = sizes[s], wrong = 0;
 		float *a = random_floats(n, 1.0f, 2), *b = random_floats(n, 1.0f, 3);
-		float *out = malloc(n * sizeof(float) + 1), *device = rig_f32(&r, a, n);
+		float *out = malloc(n * sizeof(float) + 1), *device = rig_f32(&r, NULL, n);
+		float *in = rig_f32(&r, a, n);
+		void *branch = rig_act(&r, b, n);
 
-		OK(op_add(r.ctx, device, rig_f32(&r, b, n), n));
+		OK(op_add(r.ctx, device, in, branch, n));
 		rig_get(&r, out, device, n);
 		for (size_t i = 0; i < n; i++)
 			wrong += out[i] != a[i] + b[i];
+		if (r.act == OP_F32) { /* in place */
+			OK(op_add(r.ctx, branch, in, branch, n));
+			rig_get(&r, out, branch, n);
+			for (size_t i = 0; i < n; i++)
+				wrong += out[i] != a[i] + b[i];
+		}
 		CHECK(wrong == 0);
 		free(a);
 		free(b);

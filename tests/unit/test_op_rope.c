@@ -28,7 +28,7 @@ reference(double *x, const int32_t *position, const float *frequency, double mag
 			}
 }
 
-/* Tolerance 3e-7: two float32 products and the float32 sines. */
+/* Tolerance 3e-7: two float32 products and the float32 sines; half a unit where bf16 comes out. */
 TEST(forward_and_backward)
 {
 	static const uint32_t start[] = {0, 1, 20, TOKENS};
@@ -38,7 +38,8 @@ TEST(forward_and_backward)
 		const struct shape *s = &shapes[i % SHAPES];
 		bool backward = i >= SHAPES;
 		size_t n = TOKENS * s->heads * s->head_dim;
-		float *x = random_floats(n, 1.0f, i), *device = rig_f32(&r, x, n);
+		float *x = random_floats(n, 1.0f, i);
+		void *device = rig_act(&r, x, n);
 		double *want = widen(x, n);
 		float frequency[64];
 		int32_t position[TOKENS];
@@ -53,15 +54,16 @@ TEST(forward_and_backward)
 		reference(want, position, frequency, 1.25, backward ? -1.0 : 1.0, s);
 		OK(op_rope(r.ctx, device, &packing, rig_f32(&r, frequency, s->half), s->half, 1.25f,
 		    backward, s->heads, s->head_dim));
-		rig_get(&r, x, device, n);
-		CHECK_NEAR(x, want, n, 3e-7);
+		rig_get_act(&r, x, device, n);
+		CHECK_NEAR(x, want, n, act_tolerance(r.act, 3e-7));
 		free(x);
 		free(want);
 		rig_clear(&r);
 	}
 }
 
-/* backward is the transpose: <R x, y> = <x, R' y>. */
+/* backward is the transpose: <R x, y> = <x, R' y>. In bf16 2886 terms of about a third are off by
+   up to half a unit, 2^-9, whose sum is about 0.02. */
 TEST(backward_is_the_gradient)
 {
 	FOR_EACH_RIG(r)
@@ -70,7 +72,7 @@ TEST(backward_is_the_gradient)
 		size_t n = TOKENS * 3 * 26;
 		float *x = random_floats(n, 1.0f, 1), *y = random_floats(n, 1.0f, 2);
 		float *turned = malloc(2 * n * sizeof(float)), *back = turned + n;
-		float *device_x = rig_f32(&r, x, n), *device_y = rig_f32(&r, y, n);
+		void *device_x = rig_act(&r, x, n), *device_y = rig_act(&r, y, n);
 		float frequency[13];
 		int32_t position[TOKENS];
 		struct op_packing packing = {start, NULL, 1, TOKENS};
@@ -84,13 +86,14 @@ TEST(backward_is_the_gradient)
 		    r.ctx, device_x, &packing, rig_f32(&r, frequency, 13), 13, 0.7f, false, 3, 26));
 		OK(op_rope(
 		    r.ctx, device_y, &packing, rig_f32(&r, frequency, 13), 13, 0.7f, true, 3, 26));
-		rig_get(&r, turned, device_x, n);
-		rig_get(&r, back, device_y, n);
+		rig_get_act(&r, turned, device_x, n);
+		rig_get_act(&r, back, device_y, n);
 		for (size_t i = 0; i < n; i++) {
 			left += (double)turned[i] * (double)y[i];
 			right += (double)x[i] * (double)back[i];
 		}
-		CHECK_MSG(fabs(left - right) < 1e-5, "%g and %g", left, right);
+		CHECK_MSG(
+		    fabs(left - right) < (r.act == OP_F32 ? 1e-5 : 0.1), "%g and %g", left, right);
 		free(x);
 		free(y);
 		free(turned);

@@ -35,19 +35,13 @@ carve(struct carver *c, size_t rows, size_t cols, size_t size)
 	return c->base == 0 ? NULL : (void *)(c->base + at);
 }
 
-static size_t
-act_size(const struct activations_shape *s)
-{
-	return s->act == OP_F32 ? sizeof(float) : sizeof(uint16_t);
-}
-
 static void
 cut_layer(struct carver *v, struct layer_activations *l, const struct model_config *c,
     const struct activations_shape *s)
 {
 	const size_t T = s->tokens, D = c->width, F = c->mlp_width;
 	const size_t HE = c->heads * c->head_dim, GE = c->kv_heads * c->head_dim;
-	const size_t act = act_size(s), f32 = sizeof(float);
+	const size_t act = activations_size(s), f32 = sizeof(float);
 
 	l->x = carve(v, T, D, f32);
 	l->middle = carve(v, T, D, f32);
@@ -83,8 +77,8 @@ cut_layers(struct carver *v, struct activations *a, const struct model_config *c
 	a->layers[L].x =
 	    s->backward ? carve(v, s->tokens, c->width, sizeof(float)) : a->layers[0].x;
 	for (size_t i = 0; s->cache != 0 && i < L; i++) {
-		a->layers[i].k = carve(v, s->cache, GE, act_size(s));
-		a->layers[i].v = carve(v, s->cache, GE, act_size(s));
+		a->layers[i].k = carve(v, s->cache, GE, activations_size(s));
+		a->layers[i].v = carve(v, s->cache, GE, activations_size(s));
 	}
 }
 
@@ -98,7 +92,7 @@ cut_batch(struct carver *v, struct activations *a, const struct activations_shap
 	a->coefficient = carve(v, s->rows, 1, sizeof(float));
 }
 
-/* Within a layer. A gradient in float32 is its own operand, so only bfloat16 has `rounded`. */
+/* Within a layer. */
 static void
 cut_scratch(struct carver *v, struct activations *a, const struct model_config *c,
     const struct activations_shape *s)
@@ -106,18 +100,17 @@ cut_scratch(struct carver *v, struct activations *a, const struct model_config *
 	const size_t T = s->tokens, D = c->width, F = c->mlp_width;
 	const size_t HE = c->heads * c->head_dim, GE = c->kv_heads * c->head_dim;
 	const size_t any = largest(D, largest(F, HE));
-	const bool narrow = s->act != OP_F32;
-	const size_t act = act_size(s), f32 = sizeof(float);
+	const size_t act = activations_size(s), f32 = sizeof(float);
 
 	a->normed = carve(v, T, D, act);
 	a->swiglu = carve(v, T, F, act);
 	a->rstd = carve(v, T, 1, f32);
 	a->dropped = s->dropout ? carve(v, T, any, act) : NULL;
-	a->wide = s->backward || narrow ? carve(v, T, largest(F, HE + 2 * GE), f32) : NULL;
-	a->rounded = s->backward && narrow ? carve(v, T, any, act) : NULL;
-	a->wide2 = s->backward ? carve(v, T, largest(F, HE), f32) : NULL;
-	a->ddropped = s->backward && s->dropout ? carve(v, T, any, f32) : NULL;
-	a->dnormed = s->backward ? carve(v, T, D, f32) : NULL;
+	a->branch = s->act != OP_F32 ? carve(v, T, D, act) : NULL;
+	a->wide = s->backward ? carve(v, T, largest(F, HE + 2 * GE), act) : NULL;
+	a->wide2 = s->backward ? carve(v, T, largest(F, HE), act) : NULL;
+	a->ddropped = s->backward && s->dropout ? carve(v, T, any, act) : NULL;
+	a->dnormed = s->backward ? carve(v, T, D, act) : NULL;
 	a->dx = s->backward ? carve(v, T, D, f32) : NULL;
 }
 
@@ -128,7 +121,7 @@ cut_head(struct carver *v, struct activations *a, const struct model_config *c,
 	const size_t rows = largest(s->rows, s->logits), D = c->width;
 
 	a->hidden = carve(v, rows, D, sizeof(float));
-	a->head_in = carve(v, rows, D, act_size(s));
+	a->head_in = carve(v, rows, D, activations_size(s));
 	a->head_rstd = carve(v, rows, 1, sizeof(float));
 	a->dhead = s->backward ? carve(v, s->rows, D, sizeof(float)) : NULL;
 	a->dhidden = s->backward ? carve(v, s->rows, D, sizeof(float)) : NULL;

@@ -55,17 +55,17 @@ struct activations {
 	int32_t *rows, *targets; /* (M) */
 	float *coefficient;	 /* (M) */
 	/* used within a layer, forward and backward */
-	void *normed;	 /* (T, D) act */
-	void *swiglu;	 /* (T, F) act */
-	void *dropped;	 /* (T, max(D, F, HE)) act */
-	void *rounded;	 /* (T, max(D, F, HE)) act: gradients that enter a product; bfloat16 only */
-	float *rstd;	 /* (T) */
-	float *wide;	 /* (T, max(F, HE+2GE)) gradients of gate, or of q, k and v; forward: what
-			    leaves a product before it is rounded */
-	float *wide2;	 /* (T, max(F, HE)) gradients of up, or of what attention gave */
-	float *ddropped; /* (T, max(D, F, HE)) */
-	float *dnormed;	 /* (T, D) */
-	float *dx;	 /* (T, D) gradient of the residual stream */
+	void *normed;	/* (T, D) act */
+	void *swiglu;	/* (T, F) act */
+	void *dropped;	/* (T, max(D, F, HE)) act */
+	void *branch;	/* (T, D) act: what is added to the residual stream, or the gradient of
+			   that; bfloat16 only, as float32 goes where the sum does */
+	float *rstd;	/* (T) */
+	void *wide;	/* (T, max(F, HE+2GE)) act: gradients of gate, or of q, k and v */
+	void *wide2;	/* (T, max(F, HE)) act: gradients of up, or of what attention gave */
+	void *ddropped; /* (T, max(D, F, HE)) act */
+	void *dnormed;	/* (T, D) act */
+	float *dx;	/* (T, D) gradient of the residual stream */
 	/* the head */
 	float *hidden;		/* (max(M, logits), D) rows of the stack's output */
 	void *head_in;		/* (max(M, logits), D) act */
@@ -73,6 +73,13 @@ struct activations {
 	float *dhead, *dhidden; /* (M, D) */
 	float *logits;		/* (logits, V) */
 };
+
+/* Bytes of an element of the activation type. */
+static inline size_t
+activations_size(const struct activations_shape *s)
+{
+	return s->act == OP_F32 ? sizeof(float) : sizeof(uint16_t);
+}
 
 /*
  * Cuts the pointers out of memory, 64-byte aligned, or only adds up where memory is NULL. a->layers

@@ -15,20 +15,21 @@ lowest_adapted(const struct pass *p)
 	return L;
 }
 
-/* The gradient as an operand of a product: float32 as it is, else rounded into acts->rounded. */
+/* A float32 gradient (n) in the activation type: as it is, or rounded into `rounded`. */
 static enum op_status
-operand(const struct pass *p, const void **out, const float *dout, size_t n)
+narrow(const struct pass *p, const void **out, void *rounded, const float *dout, size_t n)
 {
 	*out = dout;
 	if (p->acts->shape.act == OP_F32)
 		return OP_OK;
-	*out = p->acts->rounded;
-	return op_round(p->model->ops, p->acts->rounded, dout, n);
+	*out = rounded;
+	return op_round(p->model->ops, rounded, dout, n);
 }
 
-/* The adapter's share on one linear layer: da, db += and dx (T, K) +=; x (T, K) act entered W. */
+/* The adapter's share on one linear layer: da, db += and dx (T, K) +=; x (T, K) entered W; all but
+   da and db act, as dout. */
 static enum op_status
-lora_backward(const struct pass *p, float *dx, const float *dout, const void *x, size_t layer,
+lora_backward(const struct pass *p, void *dx, const void *dout, const void *x, size_t layer,
     enum model_linear which)
 {
 	struct op_context *ops = p->model->ops;
@@ -36,33 +37,30 @@ lora_backward(const struct pass *p, float *dx, const float *dout, const void *x,
 	const struct op_matrix *w = &p->model->blocks[layer].linear[which].w;
 	const struct pass_lora *l = pass_lora_at(p, layer, which);
 	const size_t T = p->batch->packing.tokens, n = T * w->cols;
-	float *into = p->dropout == 0 ? dx : a->ddropped;
+	void *into = p->dropout == 0 ? dx : a->ddropped;
 
 	if (l == NULL)
 		return OP_OK;
 	OP_TRY(forward_dropout(p, &x, x, layer, which, w->cols));
 	if (p->dropout != 0)
-		OP_TRY(op_zero(ops, into, n * sizeof(*into)));
+		OP_TRY(op_zero(ops, into, n * activations_size(&a->shape)));
 	OP_TRY(op_lora_backward(ops, into, l->da, l->db, dout, x, a->layers[layer].xa[which],
 	    &l->lora, T, w->rows, w->cols));
 	if (p->dropout == 0)
 		return OP_OK;
-	OP_TRY(op_dropout_backward(ops, into, into, p->dropout, pass_dropout_seed(p, layer, which),
-	    p->first_token * w->cols, n));
-	return op_add(ops, dx, into, n);
+	return op_dropout_backward(ops, dx, into, p->dropout, pass_dropout_seed(p, layer, which),
+	    p->first_token * w->cols, n);
 }
 
-/* dx (T, K) = or += W^T dout, and the adapter's share. dout (T, N) float32. */
+/* dx (T, K) act = or += W^T dout, and the adapter's share. dout (T, N) act. */
 static enum op_status
-linear_backward(const struct pass *p, float *dx, const float *dout, const void *x, bool accumulate,
+linear_backward(const struct pass *p, void *dx, const void *dout, const void *x, bool accumulate,
     size_t layer, enum model_linear which)
 {
 	const struct op_matrix *w = &p->model->blocks[layer].linear[which].w;
 	const size_t T = p->batch->packing.tokens;
-	const void *rounded;
 
-	OP_TRY(operand(p, &rounded, dout, T * w->rows));
-	OP_TRY(op_linear_backward(p->model->ops, dx, rounded, w, accumulate, T));
+	OP_TRY(op_linear_backward(p->model->ops, dx, dout, w, accumulate, T));
 	return lora_backward(p, dx, dout, x, layer, which);
 }
 
@@ -76,10 +74,12 @@ mlp_backward(const struct pass *p, size_t layer)
 	const struct layer_activations *l = &a->layers[layer];
 	const float *norm = p->model->blocks[layer].mlp_norm;
 	const size_t T = p->batch->packing.tokens, D = c->width, n = T * c->mlp_width;
-	float *dgate = a->wide, *dup = a->wide2;
+	void *dgate = a->wide, *dup = a->wide2;
+	const void *dx;
 
+	OP_TRY(narrow(p, &dx, a->branch, a->dx, T * D));
 	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, n));
-	OP_TRY(linear_backward(p, dgate, a->dx, a->swiglu, false, layer, LINEAR_DOWN));
+	OP_TRY(linear_backward(p, dgate, dx, a->swiglu, false, layer, LINEAR_DOWN));
 	OP_TRY(op_swiglu_backward(ops, dgate, dup, dgate, l->gate, l->up, n));
 	OP_TRY(op_rmsnorm(
 	    ops, a->normed, a->rstd, l->middle, norm, c->norm_epsilon, c->norm_one_plus, T, D));
@@ -91,7 +91,7 @@ mlp_backward(const struct pass *p, size_t layer)
 
 /* dq, dk, dv from dx, the gradient at the layer's middle: through o, attention and RoPE. */
 static enum op_status
-scores_backward(const struct pass *p, float *dq, float *dk, float *dv, size_t layer)
+scores_backward(const struct pass *p, void *dq, void *dk, void *dv, size_t layer)
 {
 	struct op_context *ops = p->model->ops;
 	const struct model_config *c = p->model->config;
@@ -105,9 +105,11 @@ scores_backward(const struct pass *p, float *dq, float *dk, float *dv, size_t la
 	    .window = c->layers[layer].window,
 	    .scale = c->score_scale,
 	};
-	float *dattended = a->wide2;
+	void *dattended = a->wide2;
+	const void *dx;
 
-	OP_TRY(linear_backward(p, dattended, a->dx, l->attended, false, layer, LINEAR_O));
+	OP_TRY(narrow(p, &dx, a->branch, a->dx, packing->tokens * c->width));
+	OP_TRY(linear_backward(p, dattended, dx, l->attended, false, layer, LINEAR_O));
 	OP_TRY(op_attention_backward(
 	    ops, dq, dk, dv, dattended, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
 	OP_TRY(op_rope(ops, dq, packing, p->model->frequency, c->rope.half, c->rope.magnitude, true,
@@ -126,15 +128,15 @@ attention_backward(const struct pass *p, size_t layer, bool lowest)
 	const struct activations *a = p->acts;
 	const struct layer_activations *l = &a->layers[layer];
 	const float *norm = p->model->blocks[layer].attention_norm;
-	const size_t T = p->batch->packing.tokens, D = c->width;
-	float *dq = a->wide, *dk = dq + T * c->heads * c->head_dim;
-	float *dv = dk + T * c->kv_heads * c->head_dim;
+	const size_t T = p->batch->packing.tokens, D = c->width, act = activations_size(&a->shape);
+	char *dq = a->wide, *dk = dq + T * c->heads * c->head_dim * act;
+	char *dv = dk + T * c->kv_heads * c->head_dim * act;
 
 	OP_TRY(scores_backward(p, dq, dk, dv, layer));
 	OP_TRY(op_rmsnorm(
 	    ops, a->normed, a->rstd, l->x, norm, c->norm_epsilon, c->norm_one_plus, T, D));
 	if (lowest) {
-		OP_TRY(op_zero(ops, a->dnormed, T * D * sizeof(float)));
+		OP_TRY(op_zero(ops, a->dnormed, T * D * act));
 		OP_TRY(lora_backward(p, a->dnormed, dq, a->normed, layer, LINEAR_Q));
 		OP_TRY(lora_backward(p, a->dnormed, dk, a->normed, layer, LINEAR_K));
 		return lora_backward(p, a->dnormed, dv, a->normed, layer, LINEAR_V);
@@ -154,10 +156,13 @@ head_backward(const struct pass *p)
 	const struct model_config *c = p->model->config;
 	const struct activations *a = p->acts;
 	const size_t T = p->batch->packing.tokens, M = p->batch->row_count, D = c->width;
+	const void *dhead;
 
+	/* What went into the head is not needed any more. */
+	OP_TRY(narrow(p, &dhead, a->head_in, a->dhead, M * D));
 	OP_TRY(op_zero(ops, a->dhidden, M * D * sizeof(float)));
-	OP_TRY(op_rmsnorm_backward(ops, a->dhidden, a->dhead, a->hidden, p->model->norm,
-	    a->head_rstd, c->norm_one_plus, M, D));
+	OP_TRY(op_rmsnorm_backward(ops, a->dhidden, dhead, a->hidden, p->model->norm, a->head_rstd,
+	    c->norm_one_plus, M, D));
 	OP_TRY(op_zero(ops, a->dx, T * D * sizeof(float)));
 	return op_scatter_rows(ops, a->dx, a->dhidden, p->batch->rows, M, D);
 }

@@ -15,9 +15,9 @@ forward_dropout(const struct pass *p, const void **out, const void *x, size_t la
 	    p->batch->packing.tokens * inputs);
 }
 
-/* out (T, N) float32 = W x + b, and the adapter's share; x (T, K) act. */
+/* out (T, N) act = W x + b, and the adapter's share; x (T, K) act. */
 static enum op_status
-linear(const struct pass *p, float *out, const void *x, size_t layer, enum model_linear which)
+linear(const struct pass *p, void *out, const void *x, size_t layer, enum model_linear which)
 {
 	struct op_context *ops = p->model->ops;
 	const struct model_weights *m = &p->model->blocks[layer].linear[which];
@@ -32,27 +32,28 @@ linear(const struct pass *p, float *out, const void *x, size_t layer, enum model
 	    ops, out, p->acts->layers[layer].xa[which], x, &l->lora, T, m->w.rows, m->w.cols);
 }
 
-/* The same for what is kept in the activation type: out (T, N) act. In float32 that is where the
-   product writes; else it passes through acts->wide, turned by RoPE there if turn_heads is not 0.
- */
+/* The same for q and k, turned by RoPE. */
 static enum op_status
-linear_kept(const struct pass *p, void *out, const void *x, size_t layer, enum model_linear which,
-    size_t turn_heads)
+linear_turned(const struct pass *p, void *out, const void *x, size_t layer, enum model_linear which,
+    size_t heads)
 {
-	struct op_context *ops = p->model->ops;
 	const struct model_config *c = p->model->config;
-	const struct op_packing *packing = &p->batch->packing;
-	const bool narrow = p->acts->shape.act != OP_F32;
-	float *y = narrow ? p->acts->wide : out;
 
-	OP_TRY(linear(p, y, x, layer, which));
-	if (turn_heads != 0)
-		OP_TRY(op_rope(ops, y, packing, p->model->frequency, c->rope.half,
-		    c->rope.magnitude, false, turn_heads, c->head_dim));
-	if (!narrow)
-		return OP_OK;
-	return op_round(
-	    ops, out, y, packing->tokens * p->model->blocks[layer].linear[which].w.rows);
+	OP_TRY(linear(p, out, x, layer, which));
+	return op_rope(p->model->ops, out, &p->batch->packing, p->model->frequency, c->rope.half,
+	    c->rope.magnitude, false, heads, c->head_dim);
+}
+
+/* out (T, D) float32 = x + W y + b, and the adapter's share; y (T, K) act. */
+static enum op_status
+linear_residual(const struct pass *p, float *out, const float *x, const void *y, size_t layer,
+    enum model_linear which)
+{
+	void *branch = p->acts->shape.act == OP_F32 ? out : p->acts->branch;
+
+	OP_TRY(linear(p, branch, y, layer, which));
+	return op_add(
+	    p->model->ops, out, x, branch, p->batch->packing.tokens * p->model->config->width);
 }
 
 static struct op_attention_shape
@@ -83,16 +84,15 @@ attention(const struct pass *p, size_t layer)
 
 	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->x, p->model->blocks[layer].attention_norm,
 	    c->norm_epsilon, c->norm_one_plus, T, D));
-	OP_TRY(linear_kept(p, l->q, a->normed, layer, LINEAR_Q, c->heads));
-	OP_TRY(linear_kept(p, k, a->normed, layer, LINEAR_K, c->kv_heads));
-	OP_TRY(linear_kept(p, v, a->normed, layer, LINEAR_V, 0));
+	OP_TRY(linear_turned(p, l->q, a->normed, layer, LINEAR_Q, c->heads));
+	OP_TRY(linear_turned(p, k, a->normed, layer, LINEAR_K, c->kv_heads));
+	OP_TRY(linear(p, v, a->normed, layer, LINEAR_V));
 	if (p->past != 0)
 		OP_TRY(
 		    op_attention_cached(ops, l->attended, l->q, l->k, l->v, p->past + 1, &shape));
 	else
 		OP_TRY(op_attention(ops, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
-	OP_TRY(linear(p, l->middle, l->attended, layer, LINEAR_O));
-	return op_add(ops, l->middle, l->x, T * D);
+	return linear_residual(p, l->middle, l->x, l->attended, layer, LINEAR_O);
 }
 
 /* next layer's x = middle + down(silu(gate) * up) with gate, up from norm(middle) */
@@ -104,15 +104,13 @@ mlp(const struct pass *p, size_t layer)
 	const struct activations *a = p->acts;
 	const struct layer_activations *l = &a->layers[layer];
 	const size_t T = p->batch->packing.tokens, D = c->width;
-	float *next = a->layers[layer + 1].x;
 
 	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->middle, p->model->blocks[layer].mlp_norm,
 	    c->norm_epsilon, c->norm_one_plus, T, D));
-	OP_TRY(linear_kept(p, l->gate, a->normed, layer, LINEAR_GATE, 0));
-	OP_TRY(linear_kept(p, l->up, a->normed, layer, LINEAR_UP, 0));
+	OP_TRY(linear(p, l->gate, a->normed, layer, LINEAR_GATE));
+	OP_TRY(linear(p, l->up, a->normed, layer, LINEAR_UP));
 	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, T * c->mlp_width));
-	OP_TRY(linear(p, next, a->swiglu, layer, LINEAR_DOWN));
-	return op_add(ops, next, l->middle, T * D);
+	return linear_residual(p, a->layers[layer + 1].x, l->middle, a->swiglu, layer, LINEAR_DOWN);
 }
 
 enum op_status

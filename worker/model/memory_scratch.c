@@ -10,6 +10,7 @@ enum {
 	ATTENTION_BLOCK = 64,	     /* attention.h: queries of a block */
 	LORA_ROWS = 64,		     /* lora.c */
 	LORA_GRADIENT_ROWS = 256,    /* lora.c */
+	LINEAR_BYTES = 32 << 20,     /* linear.c: results at a time */
 	HEAD_BYTES = 32 << 20,	     /* head_loss.c: logits at a time */
 	HEAD_PANEL = 4096,	     /* head_loss.c */
 	PANEL_X = 8 << 20,	     /* gemm.c: converted activations and weights at a time */
@@ -87,21 +88,32 @@ attention(struct sizes *z)
 	if (z->s->backward)
 		need(z, 2 * area(z, T, H * E, 4) +
 			    for_each_thread(
-				z, 2 * scores + 2 * area(z, ATTENTION_BLOCK, E, wide) + kv));
+				z, 2 * scores + 4 * area(z, ATTENTION_BLOCK, E, wide) + kv));
+}
+
+/* What a product gives before it is rounded. */
+static void
+linear(struct sizes *z, size_t outputs)
+{
+	const size_t most = larger(64, LINEAR_BYTES / (4 * outputs));
+
+	need(z, area(z, smaller(z->s->tokens, most), outputs, 4));
 }
 
 static void
-lora(struct sizes *z, size_t inputs)
+lora(struct sizes *z, size_t outputs, size_t inputs)
 {
 	const size_t T = z->s->tokens, R = z->s->rank, threads = z->backend->threads;
-	const bool wide = z->s->act == OP_BF16;
-	const size_t part = up(up(inputs, 16) / 16, threads) / threads * 16;
+	const size_t part = up(up(larger(outputs, inputs), 16) / 16, threads) / threads * 16;
+	size_t block = 0, gradient = 0;
 
-	if (wide)
-		need(z, for_each_thread(z, area(z, LORA_ROWS, inputs, 4)));
+	if (z->s->act == OP_BF16) {
+		block = area(z, LORA_ROWS, outputs, 4) + area(z, LORA_ROWS, inputs, 4);
+		gradient = area(z, LORA_GRADIENT_ROWS, part, 4);
+	}
+	need(z, for_each_thread(z, block));
 	if (z->s->backward)
-		need(z, area(z, T, R, 4) +
-			    (wide ? for_each_thread(z, area(z, LORA_GRADIENT_ROWS, part, 4)) : 0));
+		need(z, area(z, T, R, 4) + for_each_thread(z, larger(block, gradient)));
 }
 
 /* Rows of logits at once: as many as the largest chunk of any number of rows up to these. */
@@ -154,11 +166,14 @@ static size_t
 cpu(struct sizes *z)
 {
 	attention(z);
-	for (enum model_linear i = 0; z->s->rank != 0 && i < LINEAR_COUNT; i++) {
+	for (enum model_linear i = 0; i < LINEAR_COUNT; i++) {
 		size_t outputs, inputs;
 
 		model_linear_shape(z->c, i, &outputs, &inputs);
-		lora(z, inputs);
+		if (z->s->act == OP_BF16)
+			linear(z, z->s->backward ? larger(outputs, inputs) : outputs);
+		if (z->s->rank != 0)
+			lora(z, outputs, inputs);
 	}
 	head(z);
 	return z->most + (z->s->act == OP_BF16 && !z->backend->native_bf16 ? panels(z) : 0);
@@ -172,16 +187,16 @@ cuda(struct sizes *z)
 	const size_t rows =
 	    smaller(z->s->rows, smaller(CUDA_HEAD_ROWS, larger(64, CUDA_HEAD_BYTES / (4 * V))));
 
-	need(z, area(z, T, H, 4) + (narrow ? area(z, T * H, z->c->head_dim, 2) : 0));
+	need(z, area(z, T, H, 4));
 	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
 		    area(z, rows, 16, 1) + area(z, z->s->rows, 8, 1));
 	for (enum model_linear i = 0; R != 0 && narrow && i < LINEAR_COUNT; i++) {
-		size_t outputs, K;
+		const size_t parts = up(CUDA_PARTS * R, 8);
+		size_t N, K, xa = z->s->backward ? area(z, T, R, 4) : 0;
 
-		model_linear_shape(z->c, i, &outputs, &K);
-		need(z, area(z, CUDA_PARTS * R, K, 2) + area(z, T, CUDA_PARTS * R, 4));
-		need(z, area(z, T, R, 4) + area(z, CUDA_PARTS * T, R, 2) +
-			    area(z, CUDA_PARTS * R, K, 4));
+		model_linear_shape(z->c, i, &N, &K);
+		need(z, xa + area(z, T, parts, 2) + area(z, larger(N, K), parts, 4));
+		need(z, xa + area(z, T, parts, 4) + area(z, larger(N, K), parts, 2));
 	}
 	return z->most + area(z, T, CUDA_TILE, 1);
 }
