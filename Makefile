@@ -97,7 +97,7 @@ $(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libwork
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
 # A worker that fails as it is told, for tests of stepd.
-$(BUILD)/tests/fault-worker: $(BUILD)/tests/http/fault_worker.o $(BUILD)/tests/http/fault_frames.o $(BUILD)/libworker.a $(BUILD)/libipc.a
+$(BUILD)/tests/fault-worker: $(call objects,$(wildcard tests/http/fault_*.c)) $(BUILD)/libworker.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ -lsodium -lseccomp
 # Preloaded: makes the n-th call of a kind fail.

@@ -4,24 +4,22 @@
  *
  *	fault-worker TRAIN:2:kill SAVE:1:hang ... --channel 3
  *
- * frames-N sends what the seed N makes of an answer (fault_frames.h).
+ * What ends it or holds it is fault_act.h's; frames-N sends what the seed N makes of an answer
+ * (fault_frames.h); the others spoil its answer.
  * A saved state is the text "state <step>" and filler.
  */
-#include <signal.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "ipc/blob.h"
 #include "ipc/channel.h"
 #include "ipc/json.h"
 #include "ipc/json_write.h"
+#include "tests/http/fault_act.h"
 #include "tests/http/fault_frames.h"
-#include "worker/sandbox_calls.h"
 
 enum { ARTIFACT = 1 << 20 };
 
@@ -44,85 +42,6 @@ fault_now(enum message_type type)
 			return faults[i] + len;
 	}
 	return "";
-}
-
-static void
-hang(void)
-{
-	for (;;)
-		pause();
-}
-
-static void
-say_last_words(const char *class, const char *text)
-{
-	uint8_t storage[1024];
-	struct wire_put w;
-
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_last_words(&w, &(struct message_last_words){class, text});
-	channel_send(&channel, MSG_LAST_WORDS, 0, storage, w.len, -1);
-}
-
-/* Faults that end it or hold it, the same at every message. */
-static void
-act(const char *fault)
-{
-	if (strcmp(fault, "kill") == 0)
-		raise(SIGKILL);
-	if (strcmp(fault, "crash") == 0) {
-		signal(SIGSEGV, SIG_DFL);
-		raise(SIGSEGV);
-	}
-	if (strcmp(fault, "sandbox") == 0)
-		raise(SIGSYS);
-	if (strcmp(fault, "violate") == 0 && sandbox_calls_filter(channel.fd, CALLS_CPU) == 0)
-		socket(AF_INET, SOCK_STREAM, 0);
-	if (strcmp(fault, "exit") == 0)
-		_exit(3);
-	if (strcmp(fault, "clean") == 0)
-		_exit(0);
-	if (strcmp(fault, "words") == 0) {
-		say_last_words("device_oom", "no memory for\n4 GiB of activations");
-		_exit(1);
-	}
-	if (strcmp(fault, "hang") == 0)
-		hang();
-	if (strcmp(fault, "stubborn") == 0) {
-		signal(SIGTERM, SIG_IGN);
-		hang();
-	}
-	if (strcmp(fault, "garbage") == 0) {
-		send(channel.fd, "\xff\xff\xff\xff garbage", 12, MSG_NOSIGNAL);
-		hang();
-	}
-	if (strcmp(fault, "close") == 0) {
-		close(channel.fd);
-		hang();
-	}
-	if (strcmp(fault, "slow") == 0)
-		sleep(2);
-}
-
-/* Takes memory until it gets none, then gives it back: what a limit lets it. */
-static void
-eat(void)
-{
-	enum { BITE = 4 << 20, BITES = 256 }; /* 1 GiB is more than any limit of a test */
-	void *bites[BITES];
-	size_t count = 0;
-
-	while (count < BITES) {
-		bites[count] =
-		    mmap(NULL, BITE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		if (bites[count] == MAP_FAILED)
-			break;
-		memset(bites[count++], 1, BITE);
-	}
-	if (count == BITES)
-		_exit(11);
-	while (count > 0)
-		munmap(bites[--count], BITE);
 }
 
 /* Sends an answer, spoiled as the fault says. */
@@ -365,12 +284,12 @@ serve(struct message *m)
 	struct wire_put w;
 
 	wire_put_init(&w, storage, sizeof(storage));
-	act(fault);
+	fault_act(&channel, fault);
 	if (strncmp(fault, "frames-", 7) == 0 &&
 	    !fault_frames(channel.fd, m, strtoull(fault + 7, NULL, 10)))
 		return;
 	if (strcmp(fault, "eat") == 0) {
-		eat();
+		fault_eat();
 		refuse(m->request, 507, "no memory for so much", -1);
 	} else if (strcmp(fault, "refuse") == 0) {
 		refuse(m->request, 422, "refused by the fault", -1);
@@ -416,7 +335,7 @@ main(int argc, char **argv)
 	fault_count = argc - 3;
 	channel_init(&channel, atoi(argv[argc - 1]));
 	fault = fault_now(MSG_READY);
-	act(fault);
+	fault_act(&channel, fault);
 	if (strncmp(fault, "frames-", 7) == 0)
 		fault_frames(channel.fd, NULL, strtoull(fault + 7, NULL, 10));
 	if (strcmp(fault, "protocol") == 0)
