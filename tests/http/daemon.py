@@ -37,6 +37,17 @@ def finish():
     sys.exit(failed != 0)
 
 
+def request(method, path, body=None, headers=(BEARER,), close=True):
+    """The bytes of an ordinary call, with a body of JSON."""
+    data = b"" if body is None else json.dumps(body).encode()
+    lines = ["%s %s HTTP/1.1" % (method, path), "Host: x", *headers]
+    if close:
+        lines.append("Connection: close")
+    if body is not None:
+        lines += ["Content-Type: application/json", "Content-Length: %d" % len(data)]
+    return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
+
+
 class Stepd:
     """A daemon on a free port with its own state folder; use it in a with statement."""
 
@@ -116,11 +127,7 @@ class Stepd:
 
     def call(self, method, path, body=None, headers=(BEARER,)):
         """One ordinary call: status and body."""
-        data = b"" if body is None else json.dumps(body).encode()
-        lines = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Connection: close", *headers]
-        if body is not None:
-            lines += ["Content-Type: application/json", "Content-Length: %d" % len(data)]
-        answers, _ = self.exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + data)
+        answers, _ = self.exchange(request(method, path, body, headers))
         return answers[0].status, answers[0].body
 
     def document(self, path=None):

@@ -8,7 +8,7 @@ import socket  # noqa: E402
 import time  # noqa: E402
 
 from daemon import ASAN, BEARER, check, finish, read_answer  # noqa: E402
-from trainer import Trainer  # noqa: E402
+from trainer import Trainer, step_request  # noqa: E402
 
 PACE = 20  # steps on a connection at a time
 
@@ -47,9 +47,7 @@ def read_to_end(sock):
 
 
 def train(t, session, count):
-    body = b'{"datum_ids":["datum-e"],"learning_rate":1e-4}'
-    one = ("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json\r\n"
-           "Content-Length: %d\r\n\r\n" % (session, BEARER, len(body))).encode() + body
+    one = step_request(session, close=False)
     done = 0
     with t.connect(timeout=120) as sock, sock.makefile("rb") as file:
         for _ in range(count // PACE):

@@ -7,7 +7,7 @@ import time
 
 from daemon import BEARER, check, finish, read_answer
 from fault_table import fault
-from trainer import Trainer, background
+from trainer import Trainer, background, step_request
 
 KEPT = 1024  # events of a session
 
@@ -193,9 +193,7 @@ def forgotten():
         s = t.opened()
         early = Stream(t, s)
         begun = early.next()
-        body = b'{"datum_ids":["datum-e"],"learning_rate":1e-4}'
-        one = ("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json\r\n"
-               "Content-Length: %d\r\n\r\n" % (s, BEARER, len(body))).encode() + body
+        one = step_request(s, close=False)
         t.render(s)
         done, steps = 0, KEPT + 100
         with t.connect(timeout=120) as sock, sock.makefile("rb") as file:

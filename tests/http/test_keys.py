@@ -1,15 +1,13 @@
 """Idempotency-Key: what was done is answered again and not done again, also to those who lost the
 answer, came twice at once, or found stepd started again."""
-import json
-import os
 import signal
 import socket
 import struct
 import time
 
-from daemon import BEARER, check, finish
+from daemon import BEARER, check, finish, request
 from fault_table import fault
-from trainer import Trainer, background
+from trainer import Trainer, background, step_request
 
 
 def train(t, session, key, ids=("datum-e",), rate=1e-4):
@@ -19,11 +17,8 @@ def train(t, session, key, ids=("datum-e",), rate=1e-4):
 
 def train_and_go(t, session, key):
     """Sends a step and does not wait for its answer."""
-    body = json.dumps({"datum_ids": ["datum-e"], "learning_rate": 1e-4}).encode()
     with t.connect() as sock:
-        sock.sendall(("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nIdempotency-Key: "
-                      "%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-                      % (session, BEARER, key, len(body))).encode() + body)
+        sock.sendall(step_request(session, "Idempotency-Key: " + key))
         sock.shutdown(socket.SHUT_WR)
         time.sleep(0.2)
 
@@ -121,13 +116,10 @@ def after_a_restart(durability):
 
 def send_and_cut(t, session, key, where):
     """A step whose connection is cut before, within or after its answer."""
-    body = json.dumps({"datum_ids": ["datum-e"], "learning_rate": 1e-4}).encode()
-    request = ("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nIdempotency-Key: %s\r\n"
-               "Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"
-               % (session, BEARER, key, len(body))).encode() + body
+    whole = step_request(session, "Idempotency-Key: " + key)
     with t.connect() as sock:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # cut: a reset
-        sock.sendall(request[:-1] if where == "before" else request)
+        sock.sendall(whole[:-1] if where == "before" else whole)
         if where == "after":
             sock.recv(1)
 
@@ -177,10 +169,8 @@ def without_a_key():
     with Trainer("TRAIN:2:slow") as t:
         s = t.opened()
         check(t.train(s)[0] == 200, "a step")
-        body = json.dumps({"datum_ids": ["datum-e"], "learning_rate": 1e-4}).encode()
         with t.connect() as sock:
-            sock.sendall(("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: "
-                          "application/json\r\nContent-Length: %d\r\n\r\n" % (s, BEARER, len(body))).encode() + body)
+            sock.sendall(step_request(s))
             while t.status(s)["state"] != "training":
                 pass
         for _ in range(600):
@@ -189,112 +179,6 @@ def without_a_key():
                 break
             time.sleep(0.05)
         check(found["step"] == 2 and found["last_losses"] == [1.0, 0.5], "it was taken", found)
-
-
-def open_with(t, key, **fields):
-    body = {"base_model": "org/model", "lora_rank": 8, "seed": 7, **fields}
-    return t.ask("POST", "/v1/sessions", body, ["Idempotency-Key: " + key])
-
-
-@fault("the same opening five times at once", "one session, one answer")
-def openings():
-    with Trainer("OPEN:1:slow") as t:
-        waits = [background(open_with, t, "a") for _ in range(5)]
-        while not t.ask("GET", "/v1/sessions")[1]["sessions"]:
-            pass
-        check(open_with(t, "a", seed=8)[0] == 422, "another body while it is loading")
-        answers = [wait() for wait in waits]
-        check(all(a[0] == 200 and a[1] == answers[0][1] for a in answers), "one session", answers)
-        s = answers[0][1]["session_id"]
-        check(len(t.ask("GET", "/v1/sessions")[1]["sessions"]) == 1, "and no other")
-        again = open_with(t, "a")
-        check(again[:2] == answers[0][:2] and again[2]["stepd-step"] == "0", "the same again", again)
-        check(open_with(t, "a", seed=8)[0] == 422, "another body")
-        check(open_with(t, "b")[0] == 409, "another key")
-        for key in ("", "x" * 256):
-            status, body, _ = open_with(t, key)
-            check(status == 422 and "255" in body["detail"], "keys have a length", status, body)
-        t.train(s)
-        check(open_with(t, "a")[1] == {"session_id": s}, "whatever became of it")
-        t.close(s, "?force=true")
-        check(open_with(t, "a")[1] == {"session_id": s}, "also when it is closed")
-        new = open_with(t, "b")
-        check(new[0] == 200 and new[1]["session_id"] != s, "a refusal was not kept", new)
-
-
-@fault("a client goes while its session is loading",
-       "its key finds the session; without a key the device is free again")
-def openings_that_were_lost():
-    """Nobody read the answer: the session is not lost, and the device not taken for nobody."""
-    with Trainer("OPEN:1:slow") as t:
-        body = json.dumps({"base_model": "org/model", "lora_rank": 8, "seed": 7}).encode()
-        head = ("POST /v1/sessions HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json\r\n"
-                "Content-Length: %d\r\n" % (BEARER, len(body)))
-        with t.connect() as sock:
-            sock.sendall((head + "Idempotency-Key: a\r\n\r\n").encode() + body)
-            while not t.ask("GET", "/v1/sessions")[1]["sessions"]:
-                pass
-        first = t.ask("GET", "/v1/sessions")[1]["sessions"][0]["session_id"]
-        answer = open_with(t, "a")
-        check(answer[:2] == (200, {"session_id": first}), "sent again", answer)
-        t.close(first)
-        t.set_faults("OPEN:1:hang")
-        with t.connect() as sock:  # without a key nobody could ever learn of it
-            sock.sendall((head + "\r\n").encode() + body)
-            while not t.active():
-                pass
-        while t.active():
-            time.sleep(0.05)
-        t.set_faults()
-        failed = open_with(t, "f", resume_download_url="https://127.0.0.1:1/x?token=geheim")
-        check(failed[0] == 502, "an opening that fails", failed)
-        failed = open_with(t, "f", resume_download_url="https://127.0.0.1:1/x?token=geheim")
-        check(failed[0] == 502, "is tried again", failed)
-        check(open_with(t, "f")[0] == 200, "and the key is free")
-
-
-@fault("stepd is killed after the answer to an opening",
-       "the same key gets the same session")
-def openings_after_a_restart():
-    first = Trainer()
-    url = save_and_close(first)
-    answer = open_with(first, "a", resume_download_url=url)
-    check(answer[0] == 200 and answer[2]["stepd-step"] == "1", "open", answer)
-    pair = sign_with(first, "p")
-    first.end(signal.SIGKILL)  # right after the answer
-    with open(os.path.join(first.state, "store", "data.mdb"), "rb") as f:
-        kept = f.read()
-    check(b"signature=" not in kept and b"/v1/objects/" not in kept, "no URL is in the store")
-    with Trainer(folder=first.folder, STEPD_LISTEN=first.url.split("//")[1]) as t:
-        again = open_with(t, "a", resume_download_url=url)
-        check(again[:2] == answer[:2] and again[2]["stepd-step"] == "1", "the same session", again)
-        check(open_with(t, "a")[0] == 422, "another body")
-        check(sign_with(t, "p")[:2] == pair[:2], "the same pair of URLs")
-        t.close(answer[1]["session_id"], "?force=true")
-
-
-def save_and_close(t):
-    s = t.opened()
-    t.train(s)
-    urls = t.sign()
-    check(t.save(s, urls["put_url"])[0] == 200, "save")
-    t.close(s)
-    return urls["get_url"]
-
-
-@fault("an opening fails while others wait with its key",
-       "they are told, nothing is held, and the key is free")
-def openings_that_fail_together():
-    """Those that waited for an opening that fails are told, and the key is free again."""
-    with Trainer("OPEN:1:slow", "LOAD:1:refuse") as t:
-        url = save_and_close(t)
-        waits = [background(lambda: open_with(t, "a", resume_download_url=url)) for _ in range(3)]
-        answers = sorted((wait() for wait in waits), key=lambda a: a[0])
-        check(answers[0][0] == 422 and "fault" in answers[0][1]["detail"], "the first", answers)
-        check(all(a[0] in (422, 503, 409) for a in answers[1:]), "and the others", answers)
-        check(not t.active(), "nothing is held")
-        t.set_faults()
-        check(open_with(t, "a")[0] == 200, "the key is free")
 
 
 @fault("a client goes during an upload, then three at once with its key",
@@ -306,11 +190,8 @@ def saves():
         t.train(s)
         body = {"kind": "state", "name": "n", "upload_url": t.sign()["put_url"]}
         path = "/v1/sessions/%s/artifacts:save" % s
-        data = json.dumps(body).encode()
         with t.connect() as sock:
-            sock.sendall(("POST %s HTTP/1.1\r\nHost: x\r\n%s\r\nIdempotency-Key: s\r\nContent-Type: "
-                          "application/json\r\nContent-Length: %d\r\n\r\n"
-                          % (path, BEARER, len(data))).encode() + data)
+            sock.sendall(request("POST", path, body, (BEARER, "Idempotency-Key: s")))
             while t.status(s)["state"] != "saving":
                 pass
         waits = [background(t.ask, "POST", path, body, ["Idempotency-Key: s"]) for _ in range(3)]
@@ -399,10 +280,6 @@ after_a_restart("memory")
 cut_connections()
 killed_under_way()
 without_a_key()
-openings()
-openings_that_were_lost()
-openings_after_a_restart()
-openings_that_fail_together()
 saves()
 closings()
 signing()

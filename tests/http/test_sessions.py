@@ -4,9 +4,9 @@ import signal
 import socket
 import time
 
-from daemon import BEARER, check, finish, read_all
+from daemon import check, finish, read_all, request
 from fault_table import fault
-from trainer import Trainer, background
+from trainer import Trainer, background, step_request
 
 ABSENT = {"detail": "training session not found"}
 ACTIVE = {"detail": "a training session is already active"}
@@ -118,13 +118,10 @@ def who_goes_is_not_waited_for():
     """A request that has not begun is dropped with its client; the one under way is finished."""
     with Trainer("TRAIN:1:slow") as t:
         s = t.opened()
-        body = b'{"datum_ids":["datum-e"],"learning_rate":1e-4}'
-        head = ("POST /v1/sessions/%s/batches:train HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json"
-                "\r\nContent-Length: %d\r\n" % (s, BEARER, len(body))).encode()
         socks = []
-        for key in (b"", b"", b"", b"Idempotency-Key: k\r\n", b""):
+        for headers in ((), (), (), ("Idempotency-Key: k",), ()):
             sock = socket.create_connection((t.host, t.port), timeout=20)
-            sock.sendall(head + key + b"\r\n" + body)
+            sock.sendall(step_request(s, *headers, close=False))
             socks.append(sock)
             time.sleep(0.1)
         last = background(t.train, s)
@@ -158,10 +155,9 @@ def closing_waits_its_turn():
 @fault("a client goes while its session opens", "the device is free again")
 def opener_who_goes():
     with Trainer("OPEN:1:slow") as t:
-        body = b'{"base_model":"org/model","lora_rank":8,"seed":7}'
+        body = {"base_model": "org/model", "lora_rank": 8, "seed": 7}
         sock = socket.create_connection((t.host, t.port))
-        sock.sendall(("POST /v1/sessions HTTP/1.1\r\nHost: x\r\n%s\r\nContent-Type: application/json"
-                      "\r\nContent-Length: %d\r\n\r\n" % (BEARER, len(body))).encode() + body)
+        sock.sendall(request("POST", "/v1/sessions", body, close=False))
         time.sleep(0.5)
         check(t.active() and t.open()[0] == 409, "held while it loads")
         check(t.ask("GET", "/v1/sessions")[1]["sessions"][0]["state"] == "loading", "loading")

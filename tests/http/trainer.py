@@ -6,12 +6,18 @@ import stat
 import tempfile
 import threading
 
-from daemon import BEARER, BUILD, Stepd
+from daemon import BEARER, BUILD, Stepd, request
 
 FAULT_WORKER = os.path.abspath(os.path.join(BUILD, "tests", "fault-worker"))
 MESSAGES = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
 TIMEOUTS = {"STEPD_%s_TIMEOUT" % name: "2"
             for name in ("READY", "LOAD", "RENDER", "TRAIN", "SAVE", "GENERATE", "EVALUATE")}
+
+
+def step_request(session, *headers, close=True):
+    """The bytes of a step, for those who see to their connection themselves."""
+    return request("POST", "/v1/sessions/%s/batches:train" % session,
+                   {"datum_ids": ["datum-e"], "learning_rate": 1e-4}, (BEARER, *headers), close)
 
 
 class Trainer(Stepd):
@@ -52,11 +58,7 @@ class Trainer(Stepd):
 
     def ask(self, method, path, body=None, headers=()):
         """Status, JSON of the answer, headers."""
-        data = b"" if body is None else json.dumps(body).encode()
-        lines = ["%s %s HTTP/1.1" % (method, path), "Host: x", "Connection: close", BEARER, *headers]
-        if body is not None:
-            lines += ["Content-Type: application/json", "Content-Length: %d" % len(data)]
-        answers, _ = self.exchange("\r\n".join(lines).encode() + b"\r\n\r\n" + data, timeout=60)
+        answers, _ = self.exchange(request(method, path, body, (BEARER, *headers)), timeout=60)
         if not answers:
             return 0, None, {}
         return answers[0].status, json.loads(answers[0].body), answers[0].headers
@@ -114,6 +116,11 @@ class Trainer(Stepd):
 
     def sign(self):
         return self.ask("POST", "/v1/objects:sign", {})[1]
+
+    def fetch(self, url):
+        """What is at a signed URL of its own store, or None."""
+        answers, _ = self.exchange(request("GET", "/" + url.split("/", 3)[3], headers=()))
+        return answers[0].body if answers and answers[0].status == 200 else None
 
     def active(self):
         return self.ask("GET", "/healthz")[1]["active_session"]
