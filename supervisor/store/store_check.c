@@ -380,6 +380,8 @@ store_check(int fd, char reason[STORE_CHECK_REASON])
 
 	if (fstat(fd, &st) != 0)
 		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
 	error = read_meta(&c, (uint64_t)st.st_size, meta, &known);
 	if (error != 0 || !known)
 		return error;

@@ -12,8 +12,8 @@
 
 enum { STORE_CHECK_REASON = 96 };
 
-/* Reads from fd, a regular file. 0; -EBADMSG with a reason that follows "is damaged: "; or -errno.
- */
+/* Reads from fd. 0; -EBADMSG with a reason that follows "is damaged: "; -EINVAL, -EISDIR of what is
+   no file; or -errno. */
 int store_check(int fd, char reason[STORE_CHECK_REASON]);
 
 #endif

@@ -94,7 +94,8 @@ check_file(const char *folder)
 	int fd, error;
 
 	snprintf(path, sizeof(path), "%s/data.mdb", folder);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
+	/* one that is no file must not hold up the start */
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : -errno;
 	error = store_check(fd, reason);

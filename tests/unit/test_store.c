@@ -170,6 +170,12 @@ TEST(what_is_no_store_is_refused)
 	CHECK(truncate(path, 0) == 0);
 	CHECK(store_open(&s, base, folder) == 0);
 	store_close(s);
+	/* Nobody writes into it: it would be waited for. */
+	CHECK(unlink(path) == 0 && mkfifo(path, 0600) == 0);
+	CHECK(store_open(&s, base, folder) == -EINVAL);
+	CHECK(unlink(path) == 0 && mkdir(path, 0700) == 0);
+	CHECK(store_open(&s, base, folder) == -EISDIR);
+	rmdir(path);
 	event_base_free(base);
 	remove_folder();
 }
