@@ -135,6 +135,18 @@ serve_listen(struct stepd *s)
 	return 0;
 }
 
+/* For people and scripts. A full disk must not keep away those who would make room on it. */
+static void
+write_address(const struct stepd *s, const char *url)
+{
+	int error = state_file_write(s->state_fd, "address", url, strlen(url));
+
+	if (error == 0)
+		return;
+	log_warning("the state folder does not tell the address: %s", strerror(-error));
+	unlinkat(s->state_fd, "address", 0); /* that of an earlier stepd */
+}
+
 /* The server is told its sockets, and people where they are. */
 static int
 open_door(struct stepd *s)
@@ -152,8 +164,8 @@ open_door(struct stepd *s)
 	for (size_t i = 0; rc == 0 && (address = http_server_address(s->http, i)) != NULL; i++) {
 		snprintf(url, sizeof(url), "%s://%s\n", scheme, address);
 		if (i == 0)
-			rc = state_file_write(s->state_fd, "address", url, strlen(url));
-		if (rc == 0 && (printf("listening on %s", url) < 0 || fflush(stdout) != 0))
+			write_address(s, url);
+		if (printf("listening on %s", url) < 0 || fflush(stdout) != 0)
 			log_warning("standard output is closed");
 	}
 	return rc;

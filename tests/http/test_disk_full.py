@@ -1,5 +1,7 @@
 """A full disk: saving and downloading are refused with words, training goes on."""
+import os
 import shutil
+import signal
 import time
 
 from daemon import check, finish
@@ -11,6 +13,7 @@ from trainer import Trainer, background
 
 ROWS = (("the disk has no room for an artifact or a download", "507; training goes on"),
         ("the disk has no room for a step", "507: not begun; a step that was begun is kept"),
+        ("stepd is killed while the disk of its state is full", "it is there again, with every step; room can be made"),
         ("the disk has no room for another file", "a start says so, saving is 507; training goes on"))
 
 small = small_disk("size=700k")
@@ -66,14 +69,17 @@ check(refused > 0, "a step was refused for want of space")
 
 
 def fill_by_objects(t):
-    """The state folder's file system full to the last pages, by objects of the store."""
-    size = 1 << 19
+    """The state folder's file system full to the last pages, by objects of the store: their paths."""
+    size, paths = 1 << 19, []
     while size >= 4096:
         put = t.sign()["put_url"].split("://", 1)[1].split("/", 1)[1]
         head = "PUT /%s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (put, size)
         answers, _ = t.exchange(head.encode() + b"f" * size)
         if answers[0].status not in (200, 201):
             size //= 2
+        else:
+            paths.append("/" + put.split("?")[0])
+    return paths
 
 
 # The disk fills up after a step was begun: it has its room, and is kept; the next one is not begun.
@@ -93,6 +99,23 @@ with Trainer("TRAIN:2:slow", prefix=small_disk("size=4m"), STEPD_DISK_RESERVE="0
     check(set(last) <= {200, 507} and 507 in last, "then they are not begun", set(last))
     check(t.status(s)["step"] == 2 + last.count(200) and t.status(s)["restarts"] == 0, "each once", t.status(s))
 held(*ROWS[1])
+
+# stepd is killed while the disk is full: it is there again for those who would make room, with every step.
+with Trainer(prefix=small_disk("size=4m", starts=2), STEPD_DISK_RESERVE="0") as t:
+    s = t.opened()
+    t.render(s)
+    t.train(s)
+    objects = fill_by_objects(t)
+    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
+        os.kill(int(f.read()), signal.SIGKILL)
+    t.ready()
+    check("does not tell the address: No space left on device" in t.logged(), "the disk is full", t.logged()[-2000:])
+    check(t.status(s)["step"] == 1, "every step", t.status(s))
+    for path in objects:
+        check(t.call("DELETE", path)[0] == 204, "room is made", path)
+    check(t.train(s)[0] == 200, "it goes on", t.status(s))
+held(*ROWS[2])
+
 # No room for another file, however small: from a start that cannot be to a run in which all fits.
 told = served = 0
 for inodes in range(3, 21):
@@ -123,6 +146,6 @@ for inodes in range(3, 21):
         served += status == 200
         check(t.close(s, "?force=true")[0] == 200, "closed", inodes)
 check(told > 0 and served > 0, "from no room to enough", told, served)
-held(*ROWS[2])
+held(*ROWS[3])
 shutil.rmtree(folder)
 finish()
