@@ -1,4 +1,5 @@
 /* POST /v1/sessions, and what is told about sessions: GET, and DELETE. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ begin_session(struct stepd *s, struct session_request *request, const struct req
 	const char *sentence;
 	struct session *session;
 	unsigned status;
+	int error;
 
 	session = sessions_new(s, &status, &sentence);
 	if (session == NULL) {
@@ -76,10 +78,11 @@ begin_session(struct stepd *s, struct session_request *request, const struct req
 		return;
 	}
 	fill_record(&session->record, open);
-	if (models_find(&dirs, open->base_model, open->model_revision, session->model_path,
-		&sentence) != 0) {
+	error = models_find(
+	    &dirs, open->base_model, open->model_revision, session->model_path, &sentence);
+	if (error != 0) {
 		sessions_remove(session);
-		http_reply_detail(request->http, 422, sentence);
+		http_reply_detail(request->http, error == -EAGAIN ? 503 : 422, sentence);
 		session_request_free(request);
 		return;
 	}

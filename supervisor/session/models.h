@@ -27,7 +27,8 @@ struct model_dirs {
 };
 
 /* revision: NULL or 40 hex digits. 0 with path filled; or, with *why a public sentence:
-   -EINVAL (no such name can be), -ENOENT (not here), -ESTALE (here, at another revision). */
+   -EINVAL (no such name can be), -ENOENT (not here), -ESTALE (here, at another revision), -EAGAIN
+   (a folder or file could not be read: whether it is here is not known). */
 int models_find(const struct model_dirs *dirs, const char *name, const char *revision,
     char path[MODEL_PATH_MAX], const char **why);
 

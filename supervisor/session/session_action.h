@@ -81,8 +81,10 @@ void session_await(struct session *s);
 bool session_recall(struct session *s);
 void session_recall_asked(struct session *s);
 /* session_revive.c: the slot and the model that a worker needs; or false with a sentence, without a
-   slot where there is none. */
+   slot where there is none. A model that cannot be looked for now is looked for by each try. */
 bool session_take_place(struct session *s, const char **why);
+/* session_revive.c: model_path; or "" and the error of models_find(). */
+int session_find_model(struct session *s, const char **why);
 /* session_revive.c: stepd was started again; a session that had a worker gets one. */
 void session_revive(struct session *s);
 

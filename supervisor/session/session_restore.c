@@ -88,13 +88,19 @@ session_recover(struct session *s)
 void
 restoring_timer(struct session *s, struct session_input *in)
 {
+	const char *why = NULL;
+
 	(void)in;
 	if (s->anchor.coming != NULL)
 		return;
-	if (session_start_worker(s) == 0)
-		s->state = SESSION_RESTARTING;
-	else
+	if (s->model_path[0] == '\0' && session_find_model(s, &why) != 0) {
+		log_warning("session %s: %s", s->record.id, why);
 		session_recover(s);
+	} else if (session_start_worker(s) == 0) {
+		s->state = SESSION_RESTARTING;
+	} else {
+		session_recover(s);
+	}
 }
 
 void

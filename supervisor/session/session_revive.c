@@ -55,14 +55,26 @@ place_text(const struct session *s)
 	}
 }
 
-bool
-session_take_place(struct session *s, const char **why)
+int
+session_find_model(struct session *s, const char **why)
 {
 	const struct config *c = s->stepd->config;
 	struct model_dirs dirs = {c->model_dir, c->hf_home};
 	const struct session_record *r = &s->record;
+	int error = models_find(&dirs, r->base_model,
+	    r->model_revision[0] == '\0' ? NULL : r->model_revision, s->model_path, why);
 
-	s->slot = slots_take(&s->stepd->sessions->slots, r->kind);
+	if (error != 0)
+		s->model_path[0] = '\0';
+	return error;
+}
+
+bool
+session_take_place(struct session *s, const char **why)
+{
+	int error;
+
+	s->slot = slots_take(&s->stepd->sessions->slots, s->record.kind);
 	if (s->slot == NULL) {
 		*why = has_kind(s) ? "a training session is already active" : place_text(s);
 		return false;
@@ -71,9 +83,8 @@ session_take_place(struct session *s, const char **why)
 	if (s->slot->kind == SLOT_GPU)
 		snprintf(s->record.device, sizeof(s->record.device), "%s", s->slot->name);
 	sessions_slots_changed(s->stepd);
-	return models_find(&dirs, r->base_model,
-		   r->model_revision[0] == '\0' ? NULL : r->model_revision, s->model_path,
-		   why) == 0;
+	error = session_find_model(s, why);
+	return error == 0 || error == -EAGAIN;
 }
 
 void

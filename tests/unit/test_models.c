@@ -2,6 +2,7 @@
    to leave. */
 #include <errno.h>
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,7 +54,10 @@ find(const char *name, const char *revision)
 	if (error == 0)
 		return path + strlen(tree_root) + 1;
 	CHECK(why != NULL);
-	return error == -EINVAL ? "EINVAL" : error == -ENOENT ? "ENOENT" : "ESTALE";
+	return error == -EINVAL	  ? "EINVAL"
+	       : error == -ENOENT ? "ENOENT"
+	       : error == -EAGAIN ? "EAGAIN"
+				  : "ESTALE";
 }
 
 TEST(plain_names)
@@ -107,11 +111,32 @@ TEST(names_that_leave)
 	CHECK_STR(find(longest, NULL), "EINVAL");
 }
 
+/* Without a free descriptor no folder can be read, and what stands behind it is not taken either.
+ */
+TEST(places_that_cannot_be_read)
+{
+	struct rlimit limit, none;
+	int fd = dup(0);
+
+	close(fd);
+	CHECK(fd >= 0 && getrlimit(RLIMIT_NOFILE, &limit) == 0);
+	none = (struct rlimit){(rlim_t)fd, limit.rlim_max};
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	CHECK_STR(find("alias", NULL), "EAGAIN");
+	CHECK_STR(find("org/pinned", REV_B), "EAGAIN");
+	CHECK_STR(find("org/cached", NULL), "EAGAIN");
+	CHECK_STR(find("file.gguf", NULL), "m/file.gguf");
+	CHECK_STR(find("nothing", NULL), "ENOENT");
+	CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
+	CHECK_STR(find("alias", NULL), "m/alias/only.gguf");
+}
+
 int
 main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {TEST_CASE(plain_names), TEST_CASE(caches),
-	    TEST_CASE(revisions_of_plain_folders), TEST_CASE(names_that_leave), {NULL, NULL}};
+	    TEST_CASE(revisions_of_plain_folders), TEST_CASE(names_that_leave),
+	    TEST_CASE(places_that_cannot_be_read), {NULL, NULL}};
 
 	return tree_test_main(cases, make_models, argc, argv);
 }
