@@ -43,6 +43,8 @@ config_secret(char **out, const char *name, const char *value, const char *file,
 	}
 	if (value != NULL) {
 		*out = strdup(value);
+		if (*out == NULL)
+			snprintf(reason, REASON_MAX, "%s: out of memory", name);
 		return *out != NULL ? 0 : -EINVAL;
 	}
 	if (file != NULL)
