@@ -1,5 +1,6 @@
 /* Closing for good, with a worker or without: the store holds it before the client is told. */
 #include <errno.h>
+#include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -87,6 +88,9 @@ ending_kept(struct session *s, struct session_input *in)
 	s->record.reason[0] = '\0';
 	s->record.changed_at = (int64_t)time(NULL);
 	sessions_release(s);
+	if (s->restore.timer != NULL)
+		event_free(s->restore.timer);
+	s->restore.timer = NULL;
 	datum_log_fini(&s->datums);
 	datum_file_drop(s);
 	upload_fini(&s->upload);

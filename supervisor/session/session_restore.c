@@ -106,7 +106,7 @@ restoring_timer(struct session *s, struct session_input *in)
 void
 restoring_anchored(struct session *s, struct session_input *in)
 {
-	if (!evtimer_pending(s->restore.timer, NULL))
+	if (s->restore.timer == NULL || !evtimer_pending(s->restore.timer, NULL))
 		restoring_timer(s, in);
 }
 
