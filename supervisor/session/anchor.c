@@ -333,16 +333,14 @@ on_read_again(void *arg, int error)
 		session_event(s, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
 }
 
-void
+int
 anchor_check(struct session *s)
 {
-	struct session_input none = {0};
 	struct anchoring *a = anchoring_new(s, &s->anchor);
 
 	s->anchor.coming = a;
-	s->anchor.unread = a == NULL;
-	if (a != NULL)
-		offload_start(s->stepd->base, read_again, on_read_again, a);
-	else
-		session_event(s, EV_NOT_KEPT, &none);
+	if (a == NULL)
+		return -ENOMEM;
+	offload_start(s->stepd->base, read_again, on_read_again, a);
+	return 0;
 }

@@ -57,8 +57,8 @@ void anchor_renew(struct session *s);
 /* The session is closed, or never was: removes the name and the record. */
 void anchor_drop(struct session *s);
 /* Opens the anchor's file again, and reads whether it is what its digest says, in the background:
-   EV_KEPT or EV_NOT_KEPT follows. */
-void anchor_check(struct session *s);
+   EV_KEPT or EV_NOT_KEPT follows; or -ENOMEM. */
+int anchor_check(struct session *s);
 /* At the end, when no thread and no callback of the store comes any more. */
 void anchor_free_all(struct stepd *stepd);
 

@@ -85,8 +85,8 @@ void session_recall_asked(struct session *s);
 bool session_take_place(struct session *s, const char **why);
 /* session_revive.c: model_path; or "" and the error of models_find(). */
 int session_find_model(struct session *s, const char **why);
-/* session_revive.c: stepd was started again; a session that had a worker gets one. */
-void session_revive(struct session *s);
+/* session_revive.c: stepd was started again; a session that had a worker gets one. 0 or -ENOMEM. */
+int session_revive(struct session *s);
 
 /* session_snapshot.c: is there something new to be written; is it time to; and doing so, after
    which the session goes on as by session_go_on. */

@@ -87,7 +87,7 @@ session_take_place(struct session *s, const char **why)
 	return error == 0 || error == -EAGAIN;
 }
 
-void
+int
 session_revive(struct session *s)
 {
 	const char *why;
@@ -104,10 +104,11 @@ session_revive(struct session *s)
 				       ? s->upload.url_step
 				       : s->anchor.step;
 		s->state = SESSION_CHECKING;
-		anchor_check(s);
+		return anchor_check(s);
 	} else {
 		checking_kept(s, NULL);
 	}
+	return 0;
 }
 
 void

@@ -209,9 +209,7 @@ sessions_start(struct stepd *s)
 		upload_find_all(s);
 	if (error == 0)
 		error = start_sweeping(s);
-	if (error == 0)
-		sessions_revive_all(s);
-	return error;
+	return error == 0 ? sessions_revive_all(s) : error;
 }
 
 bool

@@ -80,19 +80,21 @@ sessions_load(struct stepd *s)
 
 /* The newest first, where there are more than devices. Then those that were given up: what they
    lacked (a disk, a model, a newer stepd) may be there now. They take no device from others. */
-void
+int
 sessions_revive_all(struct stepd *s)
 {
 	struct sessions *all = s->sessions;
+	int error = 0;
 
-	for (struct session *at = all->first; at != NULL; at = at->next) {
+	for (struct session *at = all->first; at != NULL && error == 0; at = at->next) {
 		if (at->record.fate == FATE_OPEN)
-			session_revive(at);
+			error = session_revive(at);
 	}
-	for (struct session *at = all->first; at != NULL; at = at->next) {
+	for (struct session *at = all->first; at != NULL && error == 0; at = at->next) {
 		if (at->restore.given_up && slots_any_free(&all->slots)) {
 			at->record.fate = FATE_OPEN;
-			session_revive(at);
+			error = session_revive(at);
 		}
 	}
+	return error;
 }

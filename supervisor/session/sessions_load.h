@@ -13,7 +13,7 @@ struct stepd;
 int sessions_load(struct stepd *s);
 
 /* Gives a device to each session that was open, the newest first while there are devices, then to
-   those that an earlier start gave up; they come back in the background. */
-void sessions_revive_all(struct stepd *s);
+   those that an earlier start gave up; they come back in the background. 0 or -ENOMEM. */
+int sessions_revive_all(struct stepd *s);
 
 #endif
