@@ -104,7 +104,7 @@ $(BUILD)/tests/fault-worker: $(call objects,$(wildcard tests/http/fault_*.c)) $(
 $(BUILD)/tests/libfail-nth.so: $(wildcard tests/fault/*.c) $(wildcard tests/fault/*.h)
 	@mkdir -p $(@D)
 	$(call SAY,link)$(CC) $(filter-out -MMD -MP,$(CSTD)) $(WARN) -O2 -g -fPIC -ftls-model=initial-exec -fno-builtin -shared \
-		-o $@ $(filter %.c,$^)
+		-static-libgcc -o $@ $(filter %.c,$^)
 # A management library of NVIDIA's that knows one part of one GPU.
 $(BUILD)/tests/libfake-nvml.so: tests/unit/fake_nvml.c
 	@mkdir -p $(@D)
@@ -196,12 +196,11 @@ fuzz:
 	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/fuzz CC=clang OPENMP= CFLAGS_EXTRA="$(FUZZ)" fuzz-targets
 	@tests/fuzz.sh $(BUILD)/fuzz $(SECONDS)
 
-# Every call that can fail fails once: every case, where make test tries some. Takes hours.
+# Every call that can fail fails once: each chain of calls, where make test tries some; ALL=1: every call.
 .PHONY: fail-nth
 fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
-	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_nth.py 0 $(or $(SEED),1) $(CASES)
-	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_stepctl.py 0 $(or $(SEED),1)
-	@STEPD_BUILD=$(BUILD) python3 tests/http/test_fail_worker.py 0 $(or $(SEED),1)
+	@for t in nth stepctl worker; do STEPD_BUILD=$(BUILD) ALL=$(ALL) \
+		python3 tests/http/test_fail_$$t.py 0 $(or $(SEED),1) $(CASES) || bad=1; done; [ -z "$$bad" ]
 
 .PHONY: format-check
 format-check:
@@ -231,7 +230,7 @@ help:
 	@echo 'make check-peft   real PEFT loads what is saved, PEFT=python'
 	@echo 'make asan         the tests with address and undefined-behaviour checks'
 	@echo 'make fuzz         every fuzz target for SECONDS= seconds'
-	@echo 'make fail-nth     every call that can fail fails once [SEED= CASES=train/STORE]'
+	@echo 'make fail-nth     every call that can fail fails once [ALL=1 SEED= CASES=train/STORE]'
 	@echo 'make format-check style of the sources'
 	@echo 'make install      [PREFIX=/usr/local DESTDIR=]'
 	@echo 'make clean        removes $(BUILD)/'

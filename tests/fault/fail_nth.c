@@ -42,19 +42,43 @@ start(void)
 		page = at;
 }
 
+static void trace(enum fail_class class)
+{
+	unsigned n = atomic_fetch_add(&page->traced, 1);
+
+	if (n >= FAIL_TRACES)
+		return;
+	fail_where(&page->traces[n].from);
+	page->traces[n].class = class;
+}
+
+static bool
+is_from(uint64_t chain)
+{
+	struct fail_trace from;
+
+	fail_where(&from);
+	return from.chain == chain;
+}
+
 bool
 fail_now(enum fail_class class, const char *name, int *error)
 {
 	unsigned n;
 
-	if (page->class != class || fail_inside > 0)
+	if (fail_inside > 0)
+		return false;
+	if (page->tracing)
+		trace(class);
+	if (page->class != class || (page->chain != 0 && !is_from(page->chain)))
 		return false;
 	n = atomic_fetch_add(&page->calls, 1) + 1;
 	if (n != page->nth && !(page->forever && n > page->nth))
 		return false;
 	*error = page->error;
 	strncpy(page->name, name, sizeof(page->name) - 1);
-	atomic_fetch_add(&page->fired, 1);
+	if (atomic_fetch_add(&page->fired, 1) == 0)
+		fail_where(&page->met);
 	return true;
 }
 
@@ -179,7 +203,8 @@ write_part(int fd, const char *name, size_t len)
 {
 	int error;
 
-	if (page->class != FAIL_WRITE || is_no_file(fd) || !fail_now(FAIL_WRITE, name, &error))
+	if ((page->class != FAIL_WRITE && !page->tracing) || is_no_file(fd) ||
+	    !fail_now(FAIL_WRITE, name, &error))
 		return (ssize_t)len;
 	if (error < 0 && len > 1)
 		return (ssize_t)(len / 2);

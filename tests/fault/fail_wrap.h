@@ -15,6 +15,8 @@ extern _Thread_local unsigned fail_inside;
 bool fail_now(enum fail_class class, const char *name, int *error);
 /* The same with errno set; EIO in the place of a short write, where there can be none. */
 bool fail_plain(enum fail_class class, const char *name);
+/* Where the call under way came from (fail_trace.c). */
+void fail_where(struct fail_trace *from);
 /* dlsym(RTLD_NEXT), once. */
 void *fail_real(void **at, const char *name);
 

@@ -1,10 +1,8 @@
 """The page that a test shares with the library that fails (tests/fault/fail_nth.h), and a stepd under
 it."""
 import errno
-import itertools
 import mmap
 import os
-import random
 import re
 import select
 import struct
@@ -26,39 +24,47 @@ ERRORS = {"MEMORY": (errno.ENOMEM,), "WRITE": (errno.ENOSPC, errno.EIO, errno.ED
 
 
 class Page:
+    """Its fields lie as fail_nth.h says."""
+    TRACES, CALL, SIZE = 96, struct.Struct("<QQQ"), 96 + (24 << 18)
+
     def __init__(self, path):
         self.path = path
         with open(path, "wb") as f:
-            f.write(bytes(4096))
+            f.truncate(self.SIZE)
         with open(path, "r+b") as f:
-            self.map = mmap.mmap(f.fileno(), 4096)
+            self.map = mmap.mmap(f.fileno(), self.SIZE)
 
     def field(self, index, form="I"):
         return struct.unpack_from(form, self.map, 4 * index)[0]
 
-    def arm(self, kind, nth, error, forever=False):
-        struct.pack_into("IIiII36x", self.map, 4, nth, forever, error, 0, 0)
+    def arm(self, kind, nth, error, chain=0):
+        """The n-th call of a class fails, or the n-th of those from a chain."""
+        struct.pack_into("IIiII", self.map, 4, nth, False, error, 0, 0)  # what is live stays
+        struct.pack_into("=36xQQ8xQ", self.map, 28, 0, 0, chain)
         struct.pack_into("I", self.map, 0, CLASSES.index(kind) + 1)
+
+    def trace(self):
+        """From here on every call is traced, until disarm()."""
+        struct.pack_into("II", self.map, 80, 1, 0)
 
     def disarm(self):
         struct.pack_into("I", self.map, 0, 0)
+        struct.pack_into("I", self.map, 80, 0)
+
+    def traced(self):
+        """The class, chain and site of each call since trace()."""
+        count = self.field(21)
+        check(self.TRACES + count * self.CALL.size <= self.SIZE, "room for the traces", count)
+        for chain, site, kind in self.CALL.iter_unpack(self.map[self.TRACES:self.TRACES + count * self.CALL.size]):
+            if kind > 0:
+                yield CLASSES[kind - 1], chain, site
 
     error = property(lambda self: self.field(3, "i"))
     calls = property(lambda self: self.field(4))
     fired = property(lambda self: self.field(5))
     live = property(lambda self: self.field(6, "i"))
     name = property(lambda self: self.map[28:64].split(b"\0")[0].decode())
-
-
-def in_order(cases, seed, seconds, kind_of):
-    """The cases for so many seconds (0: all of them), in an order from the seed; the first of each kind
-    come first."""
-    cases = list(cases)
-    random.Random(seed).shuffle(cases)
-    seen = set()
-    cases.sort(key=lambda case: kind_of(case) in seen or seen.add(kind_of(case)) is not None)
-    end = time.monotonic() + (seconds or 1e9)
-    return itertools.takewhile(lambda _: time.monotonic() <= end, cases)
+    met = property(lambda self: struct.unpack_from("QQ", self.map, 64))  # chain and site of what failed
 
 
 def until_done(call, *args):
@@ -96,10 +102,16 @@ class Failing(Trainer):
         self.process.stdout.close()
         Trainer.__init__(self, folder=self.folder, wait=wait, **self.settings)
 
-    def came_up(self):
-        """Whether it listens; False: it ended before."""
-        line = self.process.stdout.readline() if select.select([self.process.stdout], [], [], 30)[0] \
-            else b""
+    def came_up(self, logged):
+        """Whether it listens; False: it ended before. logged: how long the log was."""
+        line, end = b"", time.monotonic() + 30
+        while not line and time.monotonic() < end:
+            if select.select([self.process.stdout], [], [], 0.05)[0]:
+                line = self.process.stdout.readline()
+                break
+            if "standard output is closed" in self.logged()[logged:]:
+                with open(os.path.join(self.state, "address"), "rb") as f:
+                    line = b"listening on " + f.read()
         match = re.fullmatch(rb"listening on (https?)://(.+):(\d+)\n", line)
         if match is None:
             return False

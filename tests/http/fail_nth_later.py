@@ -11,6 +11,7 @@ class Later:
     def later(self, call, body, *headers):
         """The answer that the operation of a call comes to; status 0: it is not known where it is."""
         answer = self.t.try_ask("POST", self.path(call), body, [ASYNC, *headers])
+        self.operations += answer[0] in (0, 202)
         if answer[0] != 202:
             return answer
         if "location" not in answer[2]:

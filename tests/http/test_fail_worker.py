@@ -1,42 +1,34 @@
 """The real worker while its own calls fail one by one: it may refuse or end, but every step that is
 acknowledged is the one of a run that nobody disturbed, to the last byte of its state.
 
-For a while, in an order from a seed. Arguments: seconds (0 = all cases), seed, part of the case's name."""
+For a while; which cases there are, and what they do not show: fail_cases.py. Arguments: seconds (0 = all),
+seed, part of the case's name."""
+import contextlib
 import os
 import shutil
 import stat
-import sys
-import tempfile
 
+import daemon
 from daemon import ASAN, check, finish
-from fail_nth import CLASSES, ERRORS, LIBRARY, Page, in_order, until_done
+from fail_cases import Cases, folder_in_memory, line_of, seconds
+from fail_nth import CLASSES, LIBRARY, Page, until_done
 from fault_table import held
 from tiny_model import WORKER, make_models, real_worker
 from trainer import Trainer
 
-SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
-SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
-ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
 KINDS = [kind for kind in CLASSES if kind not in ("STORE", "CURL", "EVENT", "NAME")]
 if ASAN:
     print("the library that fails and AddressSanitizer both replace malloc")
     finish()
 folder = make_models("tiny")
-worker = os.path.join(folder, "preloaded-worker")
-own = tempfile.mkdtemp(prefix="stepd-test-")
-os.mkdir(os.path.join(own, "state"), 0o700)
-page = Page(os.path.join(own, "state", "page"))  # where stepd and its workers may still write
-with open(worker, "w") as f:
-    f.write('#!/bin/sh\nLD_PRELOAD="%s" FAIL_NTH="%s" exec "%s" "$@"\n' % (LIBRARY, page.path, WORKER))
-os.chmod(worker, stat.S_IRWXU)
-settings = real_worker(folder, STEPD_LOG_LEVEL="info", STEPD_SNAPSHOT_STEPS="5")
+SETTINGS = real_worker(folder, STEPD_LOG_LEVEL="info", STEPD_SNAPSHOT_STEPS="5")
 
 
 class Run:
     """A session of the tiny model, and the losses that were acknowledged."""
 
-    def __init__(self, t):
-        self.t, self.number, self.losses = t, 0, []
+    def __init__(self, t, page=None):
+        self.t, self.page, self.number, self.losses = t, page, 0, []
         self.session = t.opened(base_model="tiny", lora_rank=2, lora_dropout=0.1)
         self.ids = t.datums(self.session, "first")
 
@@ -84,39 +76,61 @@ class Run:
         check(until_done(self.save)[0] == 200, "saved at the end")
         return self.t.fetch(self.urls["get_url"])
 
+    def one(self, operation, kind, nth, error, chain=0):
+        """One case. Whether the fault was met, and where."""
+        failed, page = daemon.failed, self.page
+        self.number += 1
+        page.arm(kind, nth, error, chain)
+        answer = getattr(self, operation)()
+        page.disarm()
+        met, name = (page.fired > 0, page.met), "%s/%s/%d/%d/%s" % (operation, kind, nth, error, page.name)
+        check(answer[0] == 200 or answer[0] >= 400 and answer[1]["detail"], "answered", name, answer)
+        self.judge(operation, name, answer)
+        if daemon.failed > failed:
+            print("  in %s at %s" % (name, line_of("stepd-worker", met[1][1])), flush=True)
+        return met
 
-def one(run, operation, kind, nth, error):
-    run.number += 1
-    page.arm(kind, nth, error)
-    answer = getattr(run, operation)()
-    page.disarm()
-    fired, name = page.fired, "%s/%s/%d/%d/%s" % (operation, kind, nth, error, page.name)
-    check(answer[0] == 200 or answer[0] >= 400 and answer[1]["detail"], "answered", name, answer)
-    run.judge(operation, name, answer)
-    return fired > 0
+    def leave(self):
+        """What is made once for a session is made again when it recovers."""
+
+    def trace(self, operation):
+        self.number += 1
+        self.page.trace()
+        answer = getattr(self, operation)()
+        self.page.disarm()
+        self.judge(operation, "traced/" + operation, answer)
+        return (call for call in self.page.traced() if call[0] in KINDS)
 
 
-with Trainer(folder=own, **{**settings, "STEPD_WORKER": worker}) as t:
-    run = Run(t)
-    cases, done, fired = [], 0, 0
-    for operation in ("train", "render", "save", "recover"):
-        for kind in KINDS:
-            one(run, operation, kind, 1 << 31, 0)
-            cases += [(operation, kind, nth, error) for nth in range(1, page.calls + 1) for error in ERRORS[kind]
-                      if ONLY in "%s/%s/%d/%d" % (operation, kind, nth, error)]
-    for case in in_order(cases, SEED, SECONDS, kind_of=lambda c: c[:2]):
-        done += 1
-        fired += one(run, *case)
-    check(len(cases) > 0 or ONLY, "calls were counted")
-    print("%d cases of %d, %d of them met their fault, %d steps" % (done, len(cases), fired, len(run.losses)))
-    state = run.state()
-with Trainer(**settings) as t:
-    quiet = Run(t)
-    for _ in run.losses:
-        quiet.number += 1
-        quiet.losses.append(quiet.train()[1]["loss"])
-    check(quiet.losses == run.losses, "the losses of a run that nobody disturbed")
-    check(quiet.state() == state, "and the bytes of its state")
+OPERATIONS = ("train", "render", "save", "recover")
+
+
+@contextlib.contextmanager
+def begun():
+    """A session whose worker fails; its end is compared with one whose worker does not."""
+    own = folder_in_memory()
+    os.mkdir(os.path.join(own, "state"), 0o700)
+    page = Page(os.path.join(own, "state", "page"))  # where stepd and its workers may still write
+    worker = os.path.join(own, "preloaded-worker")
+    with open(worker, "w") as f:
+        f.write('#!/bin/sh\nLD_PRELOAD="%s" FAIL_NTH="%s" exec "%s" "$@"\n' % (LIBRARY, page.path, WORKER))
+    os.chmod(worker, stat.S_IRWXU)
+    with Trainer(folder=own, **{**SETTINGS, "STEPD_WORKER": worker}) as t:
+        run = Run(t, page)
+        for operation in OPERATIONS * 2:  # what is made once is made; by recovering it is made again
+            run.one(operation, "SEND", 1 << 31, 0)
+        yield run
+        state = run.state()
+    with Trainer(folder=folder_in_memory(), **SETTINGS) as t:
+        quiet = Run(t)
+        for _ in run.losses:
+            quiet.number += 1
+            quiet.losses.append(quiet.train()[1]["loss"])
+        check(quiet.losses == run.losses, "the losses of a run that nobody disturbed")
+        check(quiet.state() == state, "and the bytes of its state")
+
+
+Cases("worker", OPERATIONS, begun).try_all(seconds(25))
 held("the n-th call of any kind fails in the worker", "it may refuse or end; every step is there, once, to the bit")
-shutil.rmtree(folder, ignore_errors=True)
+shutil.rmtree(folder)
 finish()
