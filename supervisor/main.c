@@ -11,8 +11,8 @@
 #include <event2/event_struct.h>
 
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "supervisor/api/operations.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/signals.h"
 #include "supervisor/store/objects.h"

@@ -15,9 +15,9 @@
 #include <event2/event.h>
 
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "ipc/wire.h"
 #include "supervisor/http/http_server.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/http/auth.h"
 #include "supervisor/http/backoff.h"
@@ -14,7 +15,6 @@
 #include "supervisor/http/http_server.h"
 #include "supervisor/store/objects.h"
 #include "supervisor/http/percent.h"
-#include "supervisor/monotonic.h"
 
 static const struct route routes[] = {
     {"GET", "/healthz", CALLER_ANYONE, BODY_NONE, NULL, api_healthz, LATER_NO},

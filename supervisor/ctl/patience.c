@@ -3,16 +3,9 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "ipc/monotonic.h"
+
 static const double FIRST = 0.5, LONGEST = 10;
-
-static double
-now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
-}
 
 static bool
 stopped(const struct patience *p)
@@ -42,11 +35,11 @@ patience_wait(struct patience *p, const char *why, unsigned asked)
 	if (p->seconds == 0 || stopped(p))
 		return false;
 	if (p->since == 0) {
-		p->since = now();
+		p->since = monotonic_seconds();
 		p->tries = 0;
 		fprintf(stderr, "stepctl: %s; trying again for %u s\n", why, p->seconds);
 	}
-	left = p->since + (double)p->seconds - now();
+	left = p->since + (double)p->seconds - monotonic_seconds();
 	if (left <= 0)
 		return false;
 	pause = pause_of(p, asked);
@@ -63,7 +56,7 @@ void
 patience_over(struct patience *p)
 {
 	if (p->since != 0)
-		fprintf(
-		    stderr, "stepctl: the service answers again, after %.0f s\n", now() - p->since);
+		fprintf(stderr, "stepctl: the service answers again, after %.0f s\n",
+		    monotonic_seconds() - p->since);
 	p->since = 0;
 }

@@ -1,17 +1,9 @@
 #include "supervisor/ctl/progress.h"
 
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
-double
-monotonic_seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
+#include "ipc/monotonic.h"
 
 void
 progress_start(struct progress *p, size_t total)

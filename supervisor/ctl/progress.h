@@ -17,7 +17,6 @@ struct progress {
 	size_t done;
 };
 
-double monotonic_seconds(void);
 void progress_start(struct progress *p, size_t total);
 /* After a step: its number of all, its loss, its input tokens. */
 void progress_step(struct progress *p, uint64_t step, double loss, uint64_t tokens);

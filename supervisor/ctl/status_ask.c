@@ -5,14 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "ipc/monotonic.h"
 #include "ipc/unix_path.h"
 #include "supervisor/ctl/client.h"
 #include "supervisor/ctl/verbs.h"
 
-enum { DOCUMENT_MAX = 16 << 20, WAIT_MILLISECONDS = 10000 };
+enum { DOCUMENT_MAX = 16 << 20, WAIT_SECONDS = 10 };
 
 static const char unit_socket[] = "/run/stepd/status.sock";
 
@@ -57,25 +57,16 @@ unreachable(const char *path, const char *why)
 	return CTL_UNREACHABLE;
 }
 
-static int64_t
-monotonic_milliseconds(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * (int64_t)1000 + now.tv_nsec / 1000000;
-}
-
 /* A line of others before us is waited in. 0 or -errno. */
 static int
 connect_in_time(int fd, const struct unix_path *u)
 {
-	int64_t deadline = monotonic_milliseconds() + WAIT_MILLISECONDS;
+	double deadline = monotonic_seconds() + WAIT_SECONDS;
 
 	while (connect(fd, (const struct sockaddr *)&u->address, u->len) != 0) {
 		if (errno == EINTR)
 			continue;
-		if (errno != EAGAIN || monotonic_milliseconds() > deadline)
+		if (errno != EAGAIN || monotonic_seconds() > deadline)
 			return -errno;
 		poll(NULL, 0, 20);
 	}
@@ -105,13 +96,13 @@ connect_to(const char *path)
 static ssize_t
 read_all(int fd, char **text)
 {
-	int64_t deadline = monotonic_milliseconds() + WAIT_MILLISECONDS;
+	double deadline = monotonic_seconds() + WAIT_SECONDS;
 	size_t len = 0, size = 0;
 
 	*text = NULL;
 	for (;;) {
 		struct pollfd wait = {.fd = fd, .events = POLLIN};
-		int64_t left = deadline - monotonic_milliseconds();
+		double left = deadline - monotonic_seconds();
 		ssize_t n;
 
 		if (len == size) {
@@ -122,7 +113,7 @@ read_all(int fd, char **text)
 			*text = longer;
 			size += 65536;
 		}
-		if (left <= 0 || poll(&wait, 1, (int)left) == 0)
+		if (left <= 0 || poll(&wait, 1, (int)(left * 1000) + 1) == 0)
 			return -ETIMEDOUT;
 		n = read(fd, *text + len, size - len);
 		if (n == 0)

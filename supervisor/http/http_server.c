@@ -10,9 +10,9 @@
 #include <event2/listener.h>
 
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "supervisor/http/address.h"
 #include "supervisor/http/http_conn.h"
-#include "supervisor/monotonic.h"
 
 /* Makes room for a new connection. The one goes that is missed least: answered and about to close,
    then those without a token, idle or slow with what they send and take, then idle ones; the

@@ -10,8 +10,8 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "ipc/wire.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/offload.h"
 #include "supervisor/session/anchor_file.h"
 #include "supervisor/session/journal.h"

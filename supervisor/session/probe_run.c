@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "supervisor/monotonic.h"
+#include "ipc/monotonic.h"
 #include "supervisor/session/child_exec.h"
 #include "supervisor/session/child_group.h"
 #include "supervisor/session/probe.h"

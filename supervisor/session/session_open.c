@@ -8,8 +8,8 @@
 
 #include "ipc/json_write.h"
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "supervisor/cgroup.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/http/http.h"
 #include "supervisor/session/session_action.h"

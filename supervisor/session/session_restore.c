@@ -10,8 +10,8 @@
 
 #include "ipc/blob.h"
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "ipc/refusal.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/session/journal.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"

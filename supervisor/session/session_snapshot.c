@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
-#include "supervisor/monotonic.h"
+#include "ipc/monotonic.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"

@@ -17,8 +17,8 @@
 #include <event2/listener.h>
 
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "ipc/unix_path.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/offload.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"

@@ -7,9 +7,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "ipc/monotonic.h"
 #include "supervisor/http/backoff.h"
 #include "supervisor/http/http_server.h"
-#include "supervisor/monotonic.h"
 #include "supervisor/http/tls.h"
 #include "supervisor/http/tokens.h"
 #include "supervisor/privileges.h"

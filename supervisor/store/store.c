@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
-#include "supervisor/monotonic.h"
+#include "ipc/monotonic.h"
 #include "supervisor/store/store_env.h"
 
 enum {

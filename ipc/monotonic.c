@@ -1,4 +1,4 @@
-#include "supervisor/monotonic.h"
+#include "ipc/monotonic.h"
 
 #include <time.h>
 
