@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "ipc/utf8.h"
 
@@ -300,6 +301,12 @@ json_put_string(struct json_writer *w, const char *key, const char *value)
 }
 
 void
+json_put_text(struct json_writer *w, const char *key, const char *value)
+{
+	json_put_string(w, key, value[0] != '\0' ? value : NULL);
+}
+
+void
 json_put_int(struct json_writer *w, const char *key, int64_t value)
 {
 	json_write_key(w, key);
@@ -325,6 +332,18 @@ json_put_bool(struct json_writer *w, const char *key, bool value)
 {
 	json_write_key(w, key);
 	json_write_bool(w, value);
+}
+
+void
+json_put_time(struct json_writer *w, const char *key, int64_t at)
+{
+	time_t seconds = (time_t)at;
+	char text[32];
+	struct tm tm;
+
+	gmtime_r(&seconds, &tm);
+	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
+	json_put_string(w, key, text);
 }
 
 void

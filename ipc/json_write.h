@@ -50,10 +50,13 @@ void json_write_value(struct json_writer *w, struct json value);
 
 /* key + value in one call, for objects. */
 void json_put_string(struct json_writer *w, const char *key, const char *value); /* NULL: null */
+void json_put_text(struct json_writer *w, const char *key, const char *value);	 /* "": null */
 void json_put_int(struct json_writer *w, const char *key, int64_t value);
 void json_put_uint(struct json_writer *w, const char *key, uint64_t value);
 void json_put_double(struct json_writer *w, const char *key, double value);
 void json_put_bool(struct json_writer *w, const char *key, bool value);
+/* Unix seconds as RFC 3339 has them, in UTC: "2026-01-31T23:59:59Z". */
+void json_put_time(struct json_writer *w, const char *key, int64_t at);
 void json_put_null(struct json_writer *w, const char *key);
 
 #endif

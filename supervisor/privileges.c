@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <seccomp.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ipc/list_text.h"
 #include "ipc/log.h"
 #include "supervisor/privileges_files.h"
 #include "supervisor/settings/config.h"
@@ -84,27 +84,13 @@ static const char *const unheard[] = {
 
 static char holds[TEXT_MAX], lacks[TEXT_MAX], text[3 * TEXT_MAX + 32] = "off";
 
-/* One more item of a list. */
-__attribute__((format(printf, 2, 3))) static void
-note(char list[TEXT_MAX], const char *format, ...)
-{
-	size_t len = strlen(list);
-	va_list args;
-
-	if (len > 0 && len + 2 < TEXT_MAX)
-		len += (size_t)snprintf(list + len, TEXT_MAX - len, ", ");
-	va_start(args, format);
-	vsnprintf(list + len, TEXT_MAX - len, format, args);
-	va_end(args);
-}
-
 static void
 told(const char *part, int error)
 {
 	if (error == 0)
-		note(holds, "%s", part);
+		list_text_add(holds, TEXT_MAX, "%s", part);
 	else
-		note(lacks, "%s (%s)", part, strerror(-error));
+		list_text_add(lacks, TEXT_MAX, "%s (%s)", part, strerror(-error));
 }
 
 /* The capabilities of both halves of the sets, of those kept. */
@@ -159,7 +145,7 @@ drop_capabilities(char left[TEXT_MAX])
 		return -errno;
 	for (size_t i = 0; i < COUNT(kept); i++)
 		if ((permitted[kept[i].capability / 32] & 1u << kept[i].capability % 32) != 0)
-			note(left, "%s", kept[i].name);
+			list_text_add(left, TEXT_MAX, "%s", kept[i].name);
 	return 0;
 }
 

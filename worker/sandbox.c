@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +19,7 @@
 #endif
 
 #include "ipc/channel.h"
+#include "ipc/list_text.h"
 #include "ipc/log.h"
 #include "worker/sandbox_calls.h"
 #include "worker/sandbox_gpu.h"
@@ -36,28 +36,14 @@ static int channel_fd = -1;
 static struct driver_choice device;
 static char holds[TEXT_MAX], lacks[TEXT_MAX], text[2 * TEXT_MAX + 16];
 
-/* One more item of a list. */
-__attribute__((format(printf, 2, 3))) static void
-note(char list[TEXT_MAX], const char *format, ...)
-{
-	size_t len = strlen(list);
-	va_list args;
-
-	if (len > 0 && len + 2 < TEXT_MAX)
-		len += (size_t)snprintf(list + len, TEXT_MAX - len, ", ");
-	va_start(args, format);
-	vsnprintf(list + len, TEXT_MAX - len, format, args);
-	va_end(args);
-}
-
 /* A part that came into force or did not. Returns whether it did. */
 static bool
 told(const char *part, int error)
 {
 	if (error == 0) {
-		note(holds, "%s", part);
+		list_text_add(holds, TEXT_MAX, "%s", part);
 	} else {
-		note(lacks, "%s (%s)", part, strerror(-error));
+		list_text_add(lacks, TEXT_MAX, "%s (%s)", part, strerror(-error));
 		log_warning("the sandbox does without %s: %s", part, strerror(-error));
 	}
 	return error == 0;

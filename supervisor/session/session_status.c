@@ -1,31 +1,11 @@
 #include "supervisor/session/session_status.h"
 
-#include <time.h>
-
 #include "ipc/message.h"
 
 uint64_t
 session_unsaved_steps(const struct session *s)
 {
 	return s->record.step - s->record.saved_step;
-}
-
-static void
-put_text(struct json_writer *w, const char *key, const char *text)
-{
-	json_put_string(w, key, text[0] == '\0' ? NULL : text);
-}
-
-static void
-put_time(struct json_writer *w, const char *key, int64_t at)
-{
-	time_t seconds = (time_t)at;
-	char text[32];
-	struct tm tm;
-
-	gmtime_r(&seconds, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_put_string(w, key, text);
 }
 
 /* Why it needs somebody, "" = it does not. */
@@ -45,13 +25,13 @@ session_status_write(const struct session *s, struct json_writer *w)
 	json_write_object(w);
 	json_put_string(w, "session_id", r->id);
 	json_put_string(w, "state", session_state_name(s->state));
-	put_text(w, "reason", reason(s));
+	json_put_text(w, "reason", reason(s));
 	json_put_string(w, "model", r->base_model);
-	put_text(w, "model_revision", r->model_revision);
+	json_put_text(w, "model_revision", r->model_revision);
 	json_put_uint(w, "lora_rank", r->lora_rank);
 	json_put_uint(w, "seed", r->seed);
-	put_text(w, "device", r->device);
-	put_text(w, "compute", r->compute);
+	json_put_text(w, "device", r->device);
+	json_put_text(w, "compute", r->compute);
 	json_put_uint(w, "step", r->step);
 	json_put_uint(w, "unsaved_steps", session_unsaved_steps(s));
 	json_write_key(w, "last_saved");
@@ -88,7 +68,7 @@ session_status_write(const struct session *s, struct json_writer *w)
 		json_write_object_end(w);
 	}
 	json_put_uint(w, "replay_differences", s->replay_differences);
-	put_time(w, "opened_at", r->opened_at);
-	put_time(w, "changed_at", r->changed_at);
+	json_put_time(w, "opened_at", r->opened_at);
+	json_put_time(w, "changed_at", r->changed_at);
 	json_write_object_end(w);
 }

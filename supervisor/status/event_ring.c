@@ -4,7 +4,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 enum { FIRST_SIZE = 8 };
 
@@ -90,18 +89,6 @@ event_ring_fini(struct event_ring *ring)
 }
 
 static void
-put_time(struct json_writer *w, int64_t at)
-{
-	time_t seconds = (time_t)at;
-	char text[32];
-	struct tm tm;
-
-	gmtime_r(&seconds, &tm);
-	strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm);
-	json_put_string(w, "at", text);
-}
-
-static void
 put_body(struct json_writer *w, const struct told *t)
 {
 	char hex[2 * sizeof(t->save.sha256) + 1];
@@ -133,7 +120,7 @@ put_body(struct json_writer *w, const struct told *t)
 		break;
 	case EVENT_STATE:
 		json_put_string(w, "state", t->state.state);
-		json_put_string(w, "reason", t->state.reason[0] != '\0' ? t->state.reason : NULL);
+		json_put_text(w, "reason", t->state.reason);
 		break;
 	}
 }
@@ -149,7 +136,7 @@ told_text(const struct told *t, size_t *len)
 	json_write_object(&w);
 	json_put_uint(&w, "step", t->step);
 	put_body(&w, t);
-	put_time(&w, t->at);
+	json_put_time(&w, "at", t->at);
 	json_write_object_end(&w);
 	if (json_writer_text(&w, NULL) != NULL)
 		n = asprintf(&text, "id: %llu\nevent: %s\ndata: %s\n\n", (unsigned long long)t->id,

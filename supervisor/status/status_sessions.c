@@ -6,12 +6,6 @@
 #include "supervisor/stepd.h"
 
 static void
-put_text(struct json_writer *w, const char *key, const char *text)
-{
-	json_put_string(w, key, text[0] != '\0' ? text : NULL);
-}
-
-static void
 put_slots(struct stepd *s, struct json_writer *w)
 {
 	const struct slots *slots = &s->sessions->slots;
@@ -73,7 +67,7 @@ put_worker(const struct session *s, const struct status_facts *facts, struct jso
 		json_put_null(w, "peak_bytes");
 	}
 	put_memory_limit(s->child, w);
-	put_text(w, "sandbox", s->sandbox);
+	json_put_text(w, "sandbox", s->sandbox);
 	json_write_object_end(w);
 }
 
@@ -99,10 +93,10 @@ put_session(const struct session *s, const struct status_facts *facts, struct js
 	json_write_object(w);
 	json_put_string(w, "session_id", r->id);
 	json_put_string(w, "state", session_state_name(s->state));
-	put_text(w, "reason", r->reason);
+	json_put_text(w, "reason", r->reason);
 	json_put_string(w, "model", r->base_model);
-	put_text(w, "device", r->device);
-	put_text(w, "compute", r->compute);
+	json_put_text(w, "device", r->device);
+	json_put_text(w, "compute", r->compute);
 	json_put_uint(w, "threads", r->threads);
 	json_put_uint(w, "step", r->step);
 	json_put_uint(w, "saved_step", r->saved_step);

@@ -82,7 +82,7 @@ adapter_config_write(struct json_writer *w, const struct artifact_identity *iden
 	json_put_string(w, "peft_type", "LORA");
 	json_put_string(w, "task_type", "CAUSAL_LM");
 	json_put_string(w, "base_model_name_or_path", identity->base_model);
-	json_put_string(w, "revision", revision[0] != '\0' ? revision : NULL);
+	json_put_text(w, "revision", revision);
 	json_put_uint(w, "r", identity->rank);
 	put_alpha(w, identity->alpha);
 	json_put_double(w, "lora_dropout", identity->dropout);

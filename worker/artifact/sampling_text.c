@@ -12,8 +12,7 @@ write_facts(struct json_writer *w, const struct sampling *s, const char *weights
 
 	json_write_object(w);
 	json_put_string(w, "base_model", id->base_model);
-	json_put_string(
-	    w, "model_revision", id->model_revision[0] != '\0' ? id->model_revision : NULL);
+	json_put_text(w, "model_revision", id->model_revision);
 	json_put_string(w, "base_sha256", id->base_sha256);
 	json_put_string(w, "adapter_sha256", weights_sha256);
 	json_put_uint(w, "lora_rank", id->rank);
