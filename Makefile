@@ -100,6 +100,10 @@ $(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libwork
 $(BUILD)/tests/fault-worker: $(call objects,$(wildcard tests/http/fault_*.c)) $(BUILD)/libworker.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ -lsodium -lseccomp
+# Tells what the kernel refused a program: tests/check_gpu.sh.
+$(BUILD)/tests/refused: $(BUILD)/tests/refused.o
+	@mkdir -p $(@D)
+	$(call SAY,link)$(LINK) $^ -lseccomp
 # Preloaded: makes the n-th call of a kind fail.
 $(BUILD)/tests/libfail-nth.so: $(wildcard tests/fault/*.c) $(wildcard tests/fault/*.h)
 	@mkdir -p $(@D)
@@ -115,7 +119,7 @@ $(BUILD)/tests/test_driver_rules: | $(BUILD)/tests/libfake-nvml.so
 include tests/cuda-emu/emu.mk kernels/cuda.mk
 
 .PHONY: unit
-unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
+unit: $(UNIT_BIN) $(GOLDEN_BIN) $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so $(BUILD)/tests/refused
 
 # Everything that building and testing need, as Debian and Ubuntu name it.
 DEPS := gcc g++ clang clang-format libclang-rt-dev libomp-dev make pkg-config binutils python3 python3-pip openssl \

@@ -39,5 +39,5 @@ cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a golden_
 
 # PART=probe|ops|golden|e2e|speed, MODELS= for speed: tests/check_gpu.sh
 .PHONY: check-gpu
-check-gpu: cuda
+check-gpu: cuda $(BUILD)/tests/refused $(BUILD)/tests/fault-worker
 	@tests/check_gpu.sh $(BUILD) $(BUILD)/cuda

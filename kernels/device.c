@@ -14,6 +14,18 @@ device_count(void)
 }
 
 enum op_status
+device_identify(struct device_info *out, int index)
+{
+	return device_describe(out, index);
+}
+
+enum op_status
+device_memory(struct device_info *out, int index)
+{
+	return device_describe(out, index);
+}
+
+enum op_status
 device_describe(struct device_info *out, int index)
 {
 	(void)out;

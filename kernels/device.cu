@@ -35,22 +35,35 @@ write_uuid(char *to, size_t size, const char bytes[16])
 }
 
 enum op_status
-device_describe(struct device_info *out, int index)
+device_identify(struct device_info *out, int index)
 {
 	cudaDeviceProp properties;
 
 	memset(out, 0, sizeof(*out));
 	GPU_TRY(gpu_check(
 	    NULL, cudaGetDeviceProperties(&properties, index), "cudaGetDeviceProperties"));
-	GPU_TRY(gpu_check(NULL, cudaDriverGetVersion(&out->driver), "cudaDriverGetVersion"));
-	GPU_TRY(gpu_check(NULL, cudaRuntimeGetVersion(&out->runtime), "cudaRuntimeGetVersion"));
 	snprintf(out->name, sizeof(out->name), "%s", properties.name);
 	write_uuid(out->uuid, sizeof(out->uuid), properties.uuid.bytes);
 	snprintf(out->bus, sizeof(out->bus), "%04x:%02x:%02x.0",
 	    (unsigned)properties.pciDomainID & 0xffffu, (unsigned)properties.pciBusID & 0xffu,
 	    (unsigned)properties.pciDeviceID & 0xffu);
+	out->memory = properties.totalGlobalMem;
 	out->major = properties.major;
 	out->minor = properties.minor;
+	GPU_TRY(gpu_check(NULL, cudaDriverGetVersion(&out->driver), "cudaDriverGetVersion"));
+	return gpu_check(NULL, cudaRuntimeGetVersion(&out->runtime), "cudaRuntimeGetVersion");
+}
+
+enum op_status
+device_memory(struct device_info *out, int index)
+{
 	GPU_TRY(gpu_check(NULL, cudaSetDevice(index), "cudaSetDevice"));
 	return gpu_check(NULL, cudaMemGetInfo(&out->memory_free, &out->memory), "cudaMemGetInfo");
+}
+
+enum op_status
+device_describe(struct device_info *out, int index)
+{
+	GPU_TRY(device_identify(out, index));
+	return device_memory(out, index);
 }

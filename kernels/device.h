@@ -25,7 +25,12 @@ struct device_info {
 const char *device_backend(void);
 /* Devices that this process sees; 0 where there is no driver, reason in op_last_error(NULL). */
 int device_count(void);
-/* What device `index` says of itself. Errors as op_open's, reason in op_last_error(NULL). */
+/* Which one device `index` is: name, uuid, bus, memory, capability. It is not opened: another
+   process may need all of it. Errors as op_open's. */
+enum op_status device_identify(struct device_info *out, int index);
+/* Opens device `index` for *out's memory and memory_free. Errors as op_open's. */
+enum op_status device_memory(struct device_info *out, int index);
+/* Both. Errors as op_open's, reason in op_last_error(NULL). */
 enum op_status device_describe(struct device_info *out, int index);
 
 #ifdef __cplusplus

@@ -76,8 +76,11 @@ allow_status_socket(int rules, const char *path)
 	return allow(rules, folder, MAKE_SOCKET | REMOVE_FILE);
 }
 
+/* The driver of a GPU is spoken to by its devices. And its threads have names that are written to
+   files of /proc (worker/driver_rules.c holds a worker to its own): not for the superuser, who
+   could write the kernel's settings there. */
 static int
-allow_devices(int rules, uint64_t rights)
+allow_driver(int rules)
 {
 	glob_t found = {0};
 	int error = 0;
@@ -85,7 +88,9 @@ allow_devices(int rules, uint64_t rights)
 	glob("/dev/nvidia*", 0, NULL, &found);
 	glob("/dev/nvidia-caps/*", GLOB_APPEND, NULL, &found);
 	for (size_t i = 0; error == 0 && i < found.gl_pathc; i++)
-		error = allow(rules, found.gl_pathv[i], rights);
+		error = allow(rules, found.gl_pathv[i], WRITE_FILE);
+	if (error == 0 && found.gl_pathc > 0 && geteuid() != 0)
+		error = allow(rules, "/proc", WRITE_FILE);
 	globfree(&found);
 	return error;
 }
@@ -109,9 +114,8 @@ allow_all(int rules, uint64_t handled, const struct config *c)
 	/* A worker that is a script throws words away. */
 	if (error == 0)
 		error = allow(rules, "/dev/null", write);
-	/* The driver of a GPU is spoken to by its devices. */
 	if (error == 0)
-		error = allow_devices(rules, WRITE_FILE);
+		error = allow_driver(rules);
 #ifdef __clang__
 	/* clang's OpenMP, in the worker, makes sure with a file there that it is alone. */
 	if (error == 0)

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ipc/json_write.h"
 #include "kernels/bf16.h"
@@ -129,7 +130,7 @@ probe_choose_gpu(void)
 
 struct probed {
 	struct device_info info;
-	bool described;
+	bool described, held;
 	char error[REASON_MAX]; /* "" = what was computed was right */
 };
 
@@ -147,16 +148,38 @@ name_part(struct device_info *info)
 		memcpy(info->uuid, "MIG-", 4);
 }
 
+/* A session computes on it: all of its memory may be planned for. */
+static bool
+is_held(const char *uuid)
+{
+	const char *held = getenv("STEPD_GPUS_HELD");
+	size_t len = strlen(uuid);
+
+	while (held != NULL && *held != '\0') {
+		size_t item = strcspn(held, ",");
+
+		if (item == len && memcmp(held, uuid, len) == 0)
+			return true;
+		held += item + (held[item] == ',');
+	}
+	return false;
+}
+
 static void
 probe_one(struct probed *p, int index)
 {
-	p->described = device_describe(&p->info, index) == OP_OK;
-	if (p->described) {
-		probe_device(index, p->error, sizeof(p->error));
+	p->described = device_identify(&p->info, index) == OP_OK;
+	if (p->described)
 		name_part(&p->info);
-	} else {
-		snprintf(p->error, sizeof(p->error), "%s", op_last_error(NULL));
+	p->held = p->described && is_held(p->info.uuid);
+	if (p->held) {
+		snprintf(p->error, sizeof(p->error), "a session has it");
+		return;
 	}
+	if (p->described && device_memory(&p->info, index) == OP_OK)
+		probe_device(index, p->error, sizeof(p->error));
+	else
+		snprintf(p->error, sizeof(p->error), "%s", op_last_error(NULL));
 }
 
 static void
@@ -177,6 +200,7 @@ write_device(struct json_writer *w, const struct probed *p, int index)
 		json_put_int(w, "driver", p->info.driver);
 		json_put_int(w, "runtime", p->info.runtime);
 	}
+	json_put_bool(w, "held", p->held);
 	json_put_bool(w, "verified", p->error[0] == '\0');
 	json_put_string(w, "error", p->error[0] != '\0' ? p->error : NULL);
 	json_write_object_end(w);
@@ -219,6 +243,7 @@ probe_print(void)
 {
 	static struct probed all[DEVICES];
 	char error[REASON_MAX];
+	bool loaded = access("/proc/driver/nvidia/version", F_OK) == 0;
 	int count = probe_all(all, error);
 	struct json_writer w;
 	const char *text;
@@ -227,6 +252,7 @@ probe_print(void)
 	json_write_object(&w);
 	json_put_string(&w, "backend", device_backend());
 	json_put_string(&w, "sandbox", is_cuda() ? sandbox_text() : NULL);
+	json_put_bool(&w, "driver_loaded", loaded);
 	json_put_string(&w, "error", error[0] != '\0' ? error : NULL);
 	json_write_key(&w, "devices");
 	json_write_array(&w);

@@ -8,11 +8,12 @@
 
 #include <stddef.h>
 
-/* Prints {"backend", "sandbox", "devices": [{"index", "name", "uuid", "pci_bus_id", "memory_bytes",
-   "memory_free_bytes", "compute_capability", "driver", "runtime", "verified", "error"}], "error"}.
-   It enters the sandbox of a worker (STEPD_SANDBOX), with all GPUs in it, and computes twice:
-   before and after the sandbox is closed. The exit status: 0 unless memory ran out; no device is an
-   answer. */
+/* Prints {"backend", "sandbox", "driver_loaded", "devices": [{"index", "name", "uuid",
+   "pci_bus_id", "memory_bytes", "memory_free_bytes", "compute_capability", "driver", "runtime",
+   "verified", "held", "error"}], "error"}. Those of STEPD_GPUS_HELD (UUIDs) are named and not
+   touched. It enters the sandbox of a worker (STEPD_SANDBOX), with all GPUs in it, and computes
+   twice: before and after the sandbox is closed. The exit status: 0 unless memory ran out; no
+   device is an answer. */
 int probe_print(void);
 
 /* The product on device `index`. NULL, or why it is not to be trusted: a view into `reason`. */

@@ -258,6 +258,7 @@ child_start(struct child **out, struct event_base *base, const struct child_opti
 {
 	struct child_program program = {.path = options->program,
 	    .gpu = options->gpu,
+	    .gpu_bus = options->gpu_bus,
 	    .uid = options->uid,
 	    .gid = options->gid};
 	struct child *c = calloc(1, sizeof(*c));

@@ -43,6 +43,7 @@ struct child_options {
 	unsigned end_seconds;	/* from TERM to KILL */
 	uint64_t memory;	/* bytes that it may use, 0 = no limit */
 	const char *gpu;	/* the UUID of the one that it sees, or NULL */
+	const char *gpu_bus;	/* where it is, or NULL */
 	uid_t uid; /* whom it becomes where it starts as the superuser; 0: nobody else */
 	gid_t gid;
 };

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <linux/close_range.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,6 +16,8 @@
 #include <unistd.h>
 
 #include "supervisor/session/child_group.h"
+
+enum { CHOICES_MAX = 5, CHOICE_MAX = 1280 };
 
 extern char **environ;
 
@@ -40,28 +43,48 @@ is_passed(const char *entry)
    wins: the first of two entries is the one that counts. */
 static char spin_count[] = "GOMP_SPINCOUNT=20000";
 
-/* What stepd chose for this one program, as entries of its environment; "": nothing. */
+/* What stepd chose for this one program, as entries of its environment. */
 struct chosen {
-	char gpu[128], user[64];
+	char entries[CHOICES_MAX][CHOICE_MAX];
+	size_t count;
 };
 
-static void
-choose(struct chosen *chosen, const struct child_program *program)
+__attribute__((format(printf, 2, 3))) static void
+choose(struct chosen *chosen, const char *format, ...)
 {
-	memset(chosen, 0, sizeof(*chosen));
-	if (program->gpu != NULL)
-		snprintf(chosen->gpu, sizeof(chosen->gpu), "CUDA_VISIBLE_DEVICES=%s", program->gpu);
-	if (program->uid != 0)
-		snprintf(chosen->user, sizeof(chosen->user), "STEPD_WORKER_USER=%lu:%lu",
-		    (unsigned long)program->uid, (unsigned long)program->gid);
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(chosen->entries[chosen->count++], CHOICE_MAX, format, args);
+	va_end(args);
 }
 
-static bool
-same_name(const char *a, const char *b)
+static void
+choose_all(struct chosen *chosen, const struct child_program *program)
 {
-	size_t len = strcspn(a, "=") + 1;
+	chosen->count = 0;
+	if (program->gpu != NULL)
+		choose(chosen, "CUDA_VISIBLE_DEVICES=%s", program->gpu);
+	if (program->gpu_bus != NULL)
+		choose(chosen, "STEPD_GPU_BUS=%s", program->gpu_bus);
+	if (program->gpus_held != NULL)
+		choose(chosen, "STEPD_GPUS_HELD=%s", program->gpus_held);
+	if (program->no_sandbox)
+		choose(chosen, "STEPD_SANDBOX=off");
+	if (program->uid != 0)
+		choose(chosen, "STEPD_WORKER_USER=%lu:%lu", (unsigned long)program->uid,
+		    (unsigned long)program->gid);
+}
 
-	return strncmp(a, b, len) == 0;
+/* One of that name was chosen. */
+static bool
+is_chosen(const struct chosen *chosen, const char *entry)
+{
+	for (size_t i = 0; i < chosen->count; i++) {
+		if (strncmp(chosen->entries[i], entry, strcspn(chosen->entries[i], "=") + 1) == 0)
+			return true;
+	}
+	return false;
 }
 
 /* A NULL-terminated array of views: what was chosen, and the rest of what may be known of environ;
@@ -74,15 +97,13 @@ clean_environment(struct chosen *chosen)
 
 	while (environ[count] != NULL)
 		count++;
-	clean = calloc(count + 4, sizeof(*clean));
+	clean = calloc(count + CHOICES_MAX + 2, sizeof(*clean));
 	if (clean == NULL)
 		return NULL;
-	if (*chosen->gpu != '\0')
-		clean[kept++] = chosen->gpu;
-	if (*chosen->user != '\0')
-		clean[kept++] = chosen->user;
+	for (size_t i = 0; i < chosen->count; i++)
+		clean[kept++] = chosen->entries[i];
 	for (size_t i = 0; i < count; i++) {
-		if (is_passed(environ[i]) && !same_name(chosen->gpu, environ[i]))
+		if (is_passed(environ[i]) && !is_chosen(chosen, environ[i]))
 			clean[kept++] = environ[i];
 	}
 	clean[kept] = spin_count;
@@ -164,7 +185,7 @@ child_exec(const struct child_program *program, int socket, const struct child_g
 
 	*pid = -1;
 	*pidfd = -1;
-	choose(&chosen, program);
+	choose_all(&chosen, program);
 	clean = clean_environment(&chosen);
 	if (clean == NULL)
 		return -ENOMEM;

@@ -14,7 +14,11 @@ struct child_group;
 
 struct child_program {
 	const char *path;
-	const char *gpu; /* the UUID of the one that it sees; NULL: those that stepd sees */
+	const char *gpu;     /* the UUID of the one that it sees; NULL: those that stepd sees */
+	const char *gpu_bus; /* its place on the PCI bus, or NULL: not known */
+	const char
+	    *gpus_held;	 /* UUIDs that a probe does not compute on, comma separated, or NULL */
+	bool no_sandbox; /* whatever STEPD_SANDBOX says: a probe that compares */
 	uid_t uid;	 /* whom it becomes where it starts as the superuser; 0: nobody else */
 	gid_t gid;
 	bool probe; /* --probe, with the descriptor as its standard output alone */

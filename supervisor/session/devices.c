@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ipc/log.h"
-#include "supervisor/session/probe.h"
+#include "supervisor/session/devices_find.h"
 #include "supervisor/settings/config.h"
 
 static const char *
@@ -46,11 +46,15 @@ devices_start(struct stepd *s)
 		return -ENOMEM;
 	if (c->worker_cuda == NULL || strcmp(c->devices, "cpu") == 0)
 		return 0;
-	error = probe_run(c->worker_cuda, (unsigned)c->ready_timeout, all);
+	error = devices_find(c, all);
 	if (error != 0)
 		log_error("no GPU is used: %s --probe: %s", c->worker_cuda, fault_text(error));
+	else if (all->count == 0 && all->driver)
+		log_error("no GPU is used: %s; are its device nodes there? nvidia-modprobe -c0 -u "
+			  "makes them",
+		    all->error);
 	else if (all->count == 0)
-		log_info("there is no GPU");
+		log_info("there is no GPU%s%s", all->error[0] != '\0' ? ": " : "", all->error);
 	for (size_t i = 0; i < all->count; i++) {
 		tell(&all->at[i], i);
 		s->health.cuda_available = true;

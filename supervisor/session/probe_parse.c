@@ -38,6 +38,18 @@ get_uuid(struct json v, char *out, size_t size)
 	return true;
 }
 
+/* Where a GPU is on the PCI bus becomes one too; of another form it is not known. */
+static void
+get_bus(struct json v, char *out, size_t size)
+{
+	size_t len;
+	const char *text = json_string(v, &len);
+
+	*out = '\0';
+	if (text != NULL && len < size && strspn(text, "0123456789abcdefABCDEF:.") == len)
+		memcpy(out, text, len + 1);
+}
+
 static bool
 get_device(struct json v, size_t index, struct device *d)
 {
@@ -48,6 +60,8 @@ get_device(struct json v, size_t index, struct device *d)
 	    number != (int64_t)index || !json_is(verified, JSON_BOOL) || !json_exists(error))
 		return false;
 	d->verified = json_true(verified);
+	d->held = json_true(json_get(v, "held"));
+	get_bus(json_get(v, "pci_bus_id"), d->bus, sizeof(d->bus));
 	/* One that is not verified says why, and may not be known by more than its index. */
 	if (d->verified ? !json_is(error, JSON_NULL)
 			: !get_words(error, d->error, sizeof(d->error)))
@@ -79,6 +93,8 @@ get_all(struct json root, struct devices *out)
 	/* The CPU's worker has no devices to tell of. */
 	bool cuda = json_string_is(json_get(root, "backend"), "cuda");
 
+	get_words(json_get(root, "error"), out->error, sizeof(out->error));
+	out->driver = json_true(json_get(root, "driver_loaded"));
 	if (!json_is(list, JSON_ARRAY) || json_count(list) > (cuda ? DEVICES_MAX : 0))
 		return false;
 	json_foreach (v, list) {

@@ -1,9 +1,9 @@
-/* A child that looks for GPUs, before anything is served: waited for, but not beyond its deadline.
- */
+/* A child that looks for GPUs: waited for, but not beyond its deadline. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -67,29 +67,48 @@ reap(pid_t pid, int pidfd, double deadline)
 	return info.si_code == CLD_EXITED && info.si_status == 0 ? 0 : -ECHILD;
 }
 
-int
-probe_run(const char *path, unsigned seconds, struct devices *out)
+static int
+ask(const struct child_program *program, double deadline, char *text, size_t *len)
 {
-	struct child_program program = {.path = path, .probe = true};
 	struct child_group none = {.entry = -1};
-	double deadline = monotonic_seconds() + seconds;
-	static char text[ANSWER_MAX]; /* at the start, once */
 	int ends[2], pidfd, error, ended;
-	size_t len = 0;
 	pid_t pid;
 
-	memset(out, 0, sizeof(*out));
 	if (pipe2(ends, O_CLOEXEC) != 0)
 		return -errno;
-	error = child_exec(&program, ends[1], &none, &pid, &pidfd);
+	error = child_exec(program, ends[1], &none, &pid, &pidfd);
 	close(ends[1]);
 	if (error == 0) {
-		error = read_answer(ends[0], deadline, text, &len);
+		error = read_answer(ends[0], deadline, text, len);
 		/* What is not listened to any more need not go on. */
 		ended = reap(pid, pidfd, error == 0 ? deadline : 0);
 		close(pidfd);
 		error = error == 0 ? ended : error;
 	}
 	close(ends[0]);
-	return error == 0 ? probe_parse(text, len, out) : error;
+	return error;
+}
+
+int
+probe_run(const struct probe_options *o, struct devices *out)
+{
+	struct child_program program = {.path = o->program,
+	    .gpu = o->visible,
+	    .gpus_held = o->held,
+	    .no_sandbox = o->no_sandbox,
+	    .uid = o->uid,
+	    .gid = o->gid,
+	    .probe = true};
+	char *text = malloc(ANSWER_MAX);
+	size_t len = 0;
+	int error;
+
+	memset(out, 0, sizeof(*out));
+	if (text == NULL)
+		return -ENOMEM;
+	error = ask(&program, monotonic_seconds() + o->seconds, text, &len);
+	if (error == 0)
+		error = probe_parse(text, len, out);
+	free(text);
+	return error;
 }

@@ -70,6 +70,7 @@ session_start_worker(struct session *s)
 	struct child_options options = {
 	    .program = gpu ? c->worker_cuda : s->stepd->sessions->worker,
 	    .gpu = gpu ? s->slot->device : NULL,
+	    .gpu_bus = gpu && s->slot->bus[0] != '\0' ? s->slot->bus : NULL,
 	    .ready_seconds = (unsigned)c->ready_timeout,
 	    .end_seconds = (unsigned)c->end_timeout,
 	    .memory = c->worker_memory,

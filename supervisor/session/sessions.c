@@ -148,24 +148,16 @@ start_sweeping(struct stepd *s)
 											   : 0;
 }
 
-/* A GPU that "auto" finds is used where its driver can be reached: the worker's sandbox does not
-   admit it. */
 static int
 find_slots(struct stepd *s)
 {
-	const struct config *c = s->config;
-	bool open = strcmp(c->sandbox, "off") == 0, automatic = strcmp(c->devices, "auto") == 0;
 	struct slots *slots = &s->sessions->slots;
-	bool closed = !open && s->devices->count > 0;
 	char unknown[128];
 
-	if (slots_init(slots, s->devices, closed && automatic ? "cpu" : c->devices, unknown) != 0) {
+	if (slots_init(slots, s->devices, s->config->devices, unknown) != 0) {
 		log_error("STEPD_DEVICES: %s", unknown);
 		return -ENODEV;
 	}
-	if (closed)
-		log_warning("the sandbox of workers admits no GPU: %s STEPD_SANDBOX=off",
-		    automatic ? "sessions train on the CPU, without" : "sessions there need");
 	if (slots->count == 0)
 		log_error("no GPU of STEPD_DEVICES computes: no session can be opened");
 	return 0;

@@ -20,6 +20,7 @@ add_gpu(struct slots *s, const struct device *d)
 		return;
 	*slot = (struct slot){.kind = SLOT_GPU};
 	snprintf(slot->device, sizeof(slot->device), "%s", d->uuid);
+	snprintf(slot->bus, sizeof(slot->bus), "%s", d->bus);
 	snprintf(slot->name, sizeof(slot->name), "%s", d->name);
 	s->count++;
 }

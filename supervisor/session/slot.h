@@ -22,6 +22,7 @@ enum slot_kind {
 struct slot {
 	enum slot_kind kind;
 	char device[64]; /* "cpu", or the UUID of the GPU */
+	char bus[16];	 /* where the GPU is, "" = not known */
 	char name[64];	 /* what people call it */
 	bool taken;
 };

@@ -1,8 +1,10 @@
 /* The rest of CUDA's runtime: one device, streams that run everything at once, injected faults. */
 #include "emu.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 extern "C" {
 /* What race.cpp does, where it is not linked. */
@@ -57,9 +59,17 @@ emu_fails(emu_call call)
 	return true;
 }
 
+/* EMU_OPEN is a file that this driver wants to read, as real ones want theirs. */
 cudaError_t
 cudaSetDevice(int device)
 {
+	const char *wanted = getenv("EMU_OPEN");
+	int fd = wanted != nullptr ? open(wanted, O_RDONLY | O_CLOEXEC) : -1;
+
+	if (wanted != nullptr && fd < 0)
+		return emu_fail(cudaErrorOperatingSystem);
+	if (fd >= 0)
+		close(fd);
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);
 }
 
@@ -74,7 +84,7 @@ cudaGetDeviceCount(int *count)
 cudaError_t
 cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
-	*out = {"emulated device", {}, 8, 0, 0, 0x3b, 0};
+	*out = {"emulated device", {}, 8, 0, 0, 0x3b, 0, (size_t)32 << 30};
 	for (int i = 0; i < 16; i++)
 		out->uuid.bytes[i] = (char)(i * 16 + i);
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);
@@ -167,6 +177,8 @@ cudaGetErrorString(cudaError_t error)
 		return "no CUDA-capable device is detected";
 	case cudaErrorInvalidDevice:
 		return "invalid device ordinal";
+	case cudaErrorOperatingSystem:
+		return "OS call failed or operation not supported on this OS";
 	case cudaErrorIllegalAddress:
 		return "an illegal memory access was encountered";
 	case cudaErrorLaunchFailure:

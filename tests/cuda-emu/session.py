@@ -25,7 +25,7 @@ class Gpu(Trainer):
             subprocess.run([sys.executable, os.path.join(ROOT, "data", "models", "make_tiny.py"),
                             os.path.join(models, "tiny")], check=True)
         self.set_device()
-        super().__init__(folder=folder, **{"STEPD_WORKER_CUDA": self.cuda, "STEPD_DEVICES": "0", "STEPD_SANDBOX": "off",
+        super().__init__(folder=folder, **{"STEPD_WORKER_CUDA": self.cuda, "STEPD_DEVICES": "0",
                                            "STEPD_THREADS": "1", "STEPD_LOG_LEVEL": "info", **settings})
 
     def set_device(self, **settings):

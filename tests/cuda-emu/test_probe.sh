@@ -24,6 +24,22 @@ holds "a device" "a['backend'] == 'cuda' and len(a['devices']) == 1 and a['devic
 	and a['devices'][0]['error'] is None and a['devices'][0]['uuid'] == '$uuid' \
 	and a['devices'][0]['compute_capability'] == '8.0' and a['devices'][0]['memory_bytes'] == 32 << 30 \
 	and 0 < a['devices'][0]['memory_free_bytes'] <= 32 << 30" "$worker" --probe
+holds "the sandbox" "a['sandbox'] == 'off'" env STEPD_SANDBOX=off "$worker" --probe
+holds "the sandbox" "a['sandbox'].startswith(('network', 'capabilities')) and 'system calls' in a['sandbox']" "$worker" --probe
+holds "a device that a session has" "a['devices'][0]['held'] is True and a['devices'][0]['verified'] is False \
+	and a['devices'][0]['memory_free_bytes'] == 0" env STEPD_GPUS_HELD="GPU-x,$uuid" EMU_FAIL=malloc:1 "$worker" --probe
+# A driver that wants a file which the sandbox does not know: it fails inside, and what it wanted has a name.
+holds "a driver that wants more" "a['devices'][0]['verified'] is False and 'OS call' in a['devices'][0]['error']" \
+	env EMU_OPEN=/etc/passwd "$worker" --probe
+holds "outside of the sandbox" "a['devices'][0]['verified'] is True" \
+	env EMU_OPEN=/etc/passwd STEPD_SANDBOX=off "$worker" --probe
+if EMU_OPEN=/etc/passwd "$build/tests/refused" "$worker" --probe 2>&1 |
+	grep -q '^refused: open.* /etc/passwd: Permission denied$'; then
+	passed=$((passed + 1))
+else
+	failed=$((failed + 1))
+	echo "refused does not tell what was: $(EMU_OPEN=/etc/passwd "$build/tests/refused" "$worker" --probe 2>&1)"
+fi
 for class in blas copy malloc; do
 	holds "a failing $class" "a['devices'][0]['verified'] is False and a['devices'][0]['error']" \
 		env EMU_FAIL=$class:1 "$worker" --probe
@@ -32,7 +48,8 @@ holds "a device that is not there" "[d['verified'] for d in a['devices']] == [Tr
 	env EMU_DEVICES=2 "$worker" --probe
 holds "no device" "a['devices'] == [] and 'no CUDA-capable device' in a['error']" \
 	env EMU_DEVICES=0 "$worker" --probe
-holds "the CPU's worker" "a == {'backend': 'cpu', 'sandbox': None, 'error': None, 'devices': []}" "$build/stepd-worker" --probe
+holds "the CPU's worker" "a == {'backend': 'cpu', 'sandbox': None, 'error': None, 'devices': [],
+	'driver_loaded': a['driver_loaded']}" "$build/stepd-worker" --probe
 [ ! -x "$build/stepd-worker-cuda" ] ||
 	holds "the worker for real devices" "a['backend'] == 'cuda' and (a['devices'] or a['error'])" \
 		"$build/stepd-worker-cuda" --probe

@@ -10,11 +10,28 @@ import time
 from daemon import check, finish
 from trainer import FAULT_WORKER, Trainer
 
-UUIDS = ["GPU-00000000-0000-0000-0000-00000000000%d" % i for i in range(3)] + ["MIG-aa-bb"]
+UUIDS = ["GPU-00000000-0000-0000-0000-00000000000%d" % i for i in range(3)] + ["MIG-aa-bb", "MIG-cc-dd"]
+
+
+SCRIPT = """#!/bin/sh
+if [ "$1" = --probe ]; then
+	tr "\\0" "\\n" </proc/$$/environ >FOLDER/state/probe.env
+	ls /proc/self/fd >FOLDER/state/probe.fds
+	echo probe >>FOLDER/state/probes
+	what=answer
+	[ "$STEPD_SANDBOX" = off ] && [ -e FOLDER/answer.off ] && what=answer.off
+	[ -n "$CUDA_VISIBLE_DEVICES" ] && [ -e "FOLDER/answer.$CUDA_VISIBLE_DEVICES" ] && what=answer.$CUDA_VISIBLE_DEVICES
+	cat FOLDER/$what
+	AFTER
+	exit
+fi
+tr "\\0" "\\n" </proc/$$/environ >FOLDER/state/gpu.$CUDA_VISIBLE_DEVICES
+exec "FAULT_WORKER" "$@"
+"""
 
 
 def device(index, error=None, **other):
-    return {"index": index, "name": "Card %d" % index, "uuid": UUIDS[index], "memory_bytes": 24 << 30,
+    return {"index": index, "name": "Card %d" % index, "uuid": UUIDS[index], "pci_bus_id": "0000:3%d:00.0" % index, "memory_bytes": 24 << 30,
             "memory_free_bytes": 23 << 30, "compute_capability": "8.6", "driver": 12040, "runtime": 12040,
             "verified": error is None, "error": error, **other}
 
@@ -24,19 +41,19 @@ def answer(*devices, **other):
 
 
 class Gpus(Trainer):
-    """A worker for GPUs that probes as told, and else is the fault worker. Both leave their environment."""
+    """A worker for GPUs that probes as told, and else is the fault worker. Both leave their environment. `outside`:
+    what a probe says outside of the sandbox; `parts`: what it says where it sees that part of a GPU alone."""
 
-    def __init__(self, say, after="", folder=None, **settings):
+    def __init__(self, say, after="", folder=None, outside=None, parts=None, **settings):
         folder = folder or tempfile.mkdtemp(prefix="stepd-test-")
         self.cuda = os.path.join(folder, "worker-cuda")
         with open(self.cuda, "w") as f:
-            f.write('#!/bin/sh\nif [ "$1" = --probe ]; then\n'
-                    'tr "\\0" "\\n" </proc/$$/environ >%s/state/probe.env; ls /proc/self/fd >%s/state/probe.fds; cat %s; %s\nexit\nfi\n'
-                    'tr "\\0" "\\n" </proc/$$/environ >%s/state/gpu.$CUDA_VISIBLE_DEVICES\nexec "%s" "$@"\n'
-                    % (folder, folder, os.path.join(folder, "answer"), after, folder, FAULT_WORKER))
+            f.write(SCRIPT.replace("FOLDER", folder).replace("AFTER", after).replace("FAULT_WORKER", FAULT_WORKER))
         os.chmod(self.cuda, stat.S_IRWXU)
-        with open(os.path.join(folder, "answer"), "w") as f:
-            f.write(say)
+        for name, words in [("answer", say), ("answer.off", outside)] + [("answer." + p, w) for p, w in (parts or {}).items()]:
+            if words is not None:
+                with open(os.path.join(folder, name), "w") as f:
+                    f.write(words)
         super().__init__(folder=folder, STEPD_WORKER_CUDA=self.cuda, **{"STEPD_READY_TIMEOUT": "30", "STEPD_DEVICES": "auto", **settings})
 
     def health(self):
@@ -94,8 +111,9 @@ for name, (say, after, words) in WRONG.items():
         check(t.health() == (False, False) and words in t.logged(), "a probe that " + name, t.health(), t.logged())
         check(t.open()[0] == 200 if name == "hangs" else True, "the CPU trains")
 
-with Gpus(answer()) as t:
-    check(t.health() == (False, False) and "there is no GPU" in t.logged(), "none")
+with Gpus(answer(error="no driver")) as t:
+    check(t.health() == (False, False) and "there is no GPU: no driver" in t.logged(), "none")
+    check(t.left("probes") == "probe\n", "asked once")
 with Gpus(answer(device(0)), STEPD_DEVICES="cpu") as t:
     check(t.health() == (False, False) and not os.path.exists(os.path.join(t.state, "probe.env")),
           "cpu: nobody is asked")
@@ -110,13 +128,13 @@ def closed(*sessions):
 
 
 # One session a GPU, and each worker sees its own.
-OFF = {"STEPD_SANDBOX": "off"}
-with Gpus(answer(device(0), device(1)), CUDA_VISIBLE_DEVICES="0,1,5", **OFF) as t:
+with Gpus(answer(device(0), device(1)), CUDA_VISIBLE_DEVICES="0,1,5") as t:
     a, b = t.opened(), t.opened()
     check(t.open()[0] == 409, "the third")
     for s, i in (a, 0), (b, 1):
         env = t.left("gpu." + UUIDS[i]).splitlines()
         check([e for e in env if e.startswith("CUDA_VISIBLE")] == ["CUDA_VISIBLE_DEVICES=" + UUIDS[i]], "one GPU", env)
+        check([e for e in env if e.startswith("STEPD_GPU")] == ["STEPD_GPU_BUS=0000:3%d:00.0" % i], "its place", env)
         check(not any("TOKEN" in e for e in env), "no token", env)
         check(t.status(s)["device"] == "Card %d" % i, "its name", t.status(s))
         t.render(s, "e")
@@ -128,12 +146,12 @@ with Gpus(answer(device(0), device(1)), CUDA_VISIBLE_DEVICES="0,1,5", **OFF) as 
     check(t.status(c)["device"] == "Card 0" and t.open()[0] == 409, "the slot of one that was closed")
     closed(b, c)
 
-with Gpus(answer(device(0), device(1), device(2, "wrong")), STEPD_DEVICES="2,%s" % UUIDS[1], **OFF) as t:
+with Gpus(answer(device(0), device(1), device(2, "wrong")), STEPD_DEVICES="2,%s" % UUIDS[1]) as t:
     a = t.opened()
     check(t.status(a)["device"] == "Card 1" and t.open()[0] == 409, "by UUID; not one that failed", t.status(a))
     closed(a)
 
-with Gpus(answer(device(0, uuid=UUIDS[3])), STEPD_DEVICES=UUIDS[3], **OFF) as t:
+with Gpus(answer(device(0, uuid=UUIDS[3])), STEPD_DEVICES=UUIDS[3]) as t:
     closed(t.opened())
     check("CUDA_VISIBLE_DEVICES=" + UUIDS[3] in t.left("gpu." + UUIDS[3]), "a part of a GPU")
 
@@ -142,27 +160,51 @@ for name, say, wanted in (("auto, failed", answer(device(0, "wrong")), "auto"),
                           ("named, failed", answer(device(0, "wrong")), "0"),
                           ("named, none found", answer(), UUIDS[0]),
                           ("named, no answer", "garbage", "0")):
-    with Gpus(say, STEPD_DEVICES=wanted, **OFF) as t:
+    with Gpus(say, STEPD_DEVICES=wanted) as t:
         status, body, _ = t.open()
         check(status == 503 and body == {"detail": "accelerator unavailable"}, name, status, body)
 
-with Gpus(answer(device(0))) as t:
-    check("sandbox of workers admits no GPU" in t.logged(), "told")
-    a = t.opened()
-    check(t.status(a)["device"] == "cpu" and t.health() == (True, True), "a sandbox without a driver: the CPU")
-    closed(a)
+# A part of a GPU that is named has a probe of its own; CUDA shows the first one to a program that names none.
+ONE, OTHER = UUIDS[3:]
+with Gpus(answer(device(0, uuid=ONE)), parts={OTHER: answer(device(0, uuid=OTHER, name="Part"))}, STEPD_DEVICES=ONE + "," + OTHER) as t:
+    a, b = t.opened(), t.opened()
+    check([t.status(s)["device"] for s in (a, b)] == ["Card 0", "Part"], "both parts")
+    check("CUDA_VISIBLE_DEVICES=" + OTHER in t.left("gpu." + OTHER), "a part sees itself")
+    closed(a, b)
+t = Gpus(answer(device(0, uuid=ONE)), parts={OTHER: answer()}, STEPD_DEVICES=OTHER, wait=False)
+check(t.process.wait(30) == 1 and '"%s" is not there' % OTHER in t.logged(), "a part that is not there", t.logged())
+t.stop()
+shutil.rmtree(t.folder)
+
+# What computes outside of the sandbox alone is not used, and the log says why.
+WORDS = "it computes, but not in the sandbox of workers (STEPD_SANDBOX): "
+for name, inside, after, why in (
+        ("a device fails", answer(device(0, "cudaMalloc: no")), "", "cudaMalloc: no"),
+        ("no device", answer(error="cuInit: no", driver_loaded=True), "", "cuInit: no"),
+        ("it is ended", "", '[ "$STEPD_SANDBOX" = off ] || kill -SYS $$', "the probe failed")):
+    with Gpus(inside, after, outside=answer(device(0))) as t:
+        check("GPU 0: Card 0, %s: not used: %s%s" % (UUIDS[0], WORDS, why) in t.logged(), name, t.logged())
+        check(t.health() == (True, False) and t.open()[0] == 503, name)
+        check(t.left("probes") == "probe\n" * 2, "asked twice")
+with Gpus(answer(device(0, "cudaMalloc: no")), outside=answer(device(0, "cudaMalloc: no"))) as t:
+    check("not used: cudaMalloc: no" in t.logged() and WORDS not in t.logged(), "it never computes", t.logged())
+with Gpus(answer(device(0, "wrong")), STEPD_SANDBOX="off") as t:
+    check(t.left("probes") == "probe\n", "nothing to compare")
+with Gpus(answer(error="no\x1bdevice", driver_loaded=True), outside=answer()) as t:
+    check("no GPU is used: no device" in t.logged() and "nvidia-modprobe -c0 -u" in t.logged(), "nodes", t.logged())
+    closed(t.opened())
 
 for wanted, word in (("1", '"1" is not there'), (UUIDS[2], '"%s" is not there' % UUIDS[2]), ("0,0", "only once"),
                      ("0,", '"" is not there'), ("00", '"00" is not'), ("0,cpu", '"cpu" is not'), ("gpu", '"gpu" is not'),
                      ("0," + UUIDS[0], "only once")):
-    t = Gpus(answer(device(0)), STEPD_DEVICES=wanted, wait=False, **OFF)
+    t = Gpus(answer(device(0)), STEPD_DEVICES=wanted, wait=False)
     check(t.process.wait(30) == 1 and "STEPD_DEVICES: " in t.logged() and word in t.logged(), "refused: " + wanted,
           t.logged())
     t.stop()
     shutil.rmtree(t.folder)
 
 # A session stays on its kind of device, and waits for it.
-KEEP = {"STEPD_PERSIST_DATA": "true", **OFF}
+KEEP = {"STEPD_PERSIST_DATA": "true"}
 
 
 def again(t, say, **settings):

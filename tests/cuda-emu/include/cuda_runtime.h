@@ -18,6 +18,7 @@ enum cudaError_t {
 	cudaErrorInvalidConfiguration = 9,
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
+	cudaErrorOperatingSystem = 304,
 	cudaErrorIllegalAddress = 700,
 	cudaErrorLaunchFailure = 719,
 };
@@ -46,6 +47,7 @@ struct cudaDeviceProp {
 	cudaUUID_t uuid;
 	int major, minor;
 	int pciDomainID, pciBusID, pciDeviceID;
+	size_t totalGlobalMem;
 };
 
 typedef struct emu_stream *cudaStream_t;
