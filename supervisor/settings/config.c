@@ -221,31 +221,57 @@ check_names(char *const *env, char *error)
 	return rc;
 }
 
-/* $<name>/<rest>, or with that unset $HOME/<home>/<rest>. NULL without a home. */
-static char *
-home_path(char *const *env, const char *name, const char *home, const char *rest)
+/* $<name>/<rest>, or with that unset $HOME/<home>/<rest>; NULL without a home. 0 or -ENOMEM. */
+static int
+home_path(const char **out, char *const *env, const char *name, const char *home, const char *rest)
 {
 	const char *top = env_get(env, name), *dir = env_get(env, "HOME");
-	char *out = NULL;
+	char *path = NULL;
+	int len = 0;
 
 	if (top != NULL && *top == '/')
-		return asprintf(&out, "%s/%s", top, rest) < 0 ? NULL : out;
-	if (dir != NULL && *dir == '/')
-		return asprintf(&out, "%s/%s/%s", dir, home, rest) < 0 ? NULL : out;
-	return NULL;
+		len = asprintf(&path, "%s/%s", top, rest);
+	else if (dir != NULL && *dir == '/')
+		len = asprintf(&path, "%s/%s/%s", dir, home, rest);
+	*out = len < 0 ? NULL : path;
+	return len < 0 ? -ENOMEM : 0;
 }
 
-static char *
-beside_executable(const char *name)
+/* NULL where /proc does not tell. 0 or -ENOMEM. */
+static int
+beside_executable(const char **out, const char *name)
 {
-	char path[4096], *out = NULL;
-	ssize_t len = readlink("/proc/self/exe", path, sizeof(path) - 1);
+	char self[4096], *path = NULL;
+	ssize_t self_len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	int len = 0;
 
-	if (len <= 0)
-		return NULL;
-	path[len] = '\0';
-	*strrchr(path, '/') = '\0';
-	return asprintf(&out, "%s/%s", path, name) < 0 ? NULL : out;
+	if (self_len > 0) {
+		self[self_len] = '\0';
+		*strrchr(self, '/') = '\0';
+		len = asprintf(&path, "%s/%s", self, name);
+	}
+	*out = len < 0 ? NULL : path;
+	return len < 0 ? -ENOMEM : 0;
+}
+
+/* Paths that depend on where and as whom stepd runs. Without memory none of them is guessed. */
+static int
+fill_paths(struct config *c, char *const *env)
+{
+	const char *state = env_get(env, "STATE_DIRECTORY");
+	int error = 0;
+
+	if (c->state_dir == NULL && state != NULL) { /* systemd: a list, ours comes first */
+		c->state_dir = strndup(state, strcspn(state, ":"));
+		error = c->state_dir == NULL ? -ENOMEM : 0;
+	} else if (c->state_dir == NULL) {
+		error = home_path(&c->state_dir, env, "XDG_STATE_HOME", ".local/state", "stepd");
+	}
+	if (error == 0 && c->hf_home == NULL)
+		error = home_path(&c->hf_home, env, "XDG_CACHE_HOME", ".cache", "huggingface");
+	if (error == 0 && c->worker == NULL)
+		error = beside_executable(&c->worker, "stepd-worker");
+	return error;
 }
 
 /* STEPD_TOKENS_FILE by way of systemd: the credential trainer_tokens, where there is one. */
@@ -271,30 +297,27 @@ find_tokens(struct config *c, const char *credentials)
 static int
 fill_in(struct config *c, char *const *env, char *error)
 {
-	const char *state = env_get(env, "STATE_DIRECTORY");
+	int rc = fill_paths(c, env);
 
-	if (c->state_dir == NULL && state != NULL) /* systemd: a list, ours comes first */
-		c->state_dir = strndup(state, strcspn(state, ":"));
-	if (c->state_dir == NULL)
-		c->state_dir = home_path(env, "XDG_STATE_HOME", ".local/state", "stepd");
+	if (rc != 0)
+		return fault(error, "STEPD_STATE_DIR: out of memory");
 	if (c->state_dir == NULL)
 		return fault(error, "STEPD_STATE_DIR is not set, and there is no home folder");
-	if (c->hf_home == NULL)
-		c->hf_home = home_path(env, "XDG_CACHE_HOME", ".cache", "huggingface");
-	if (c->worker == NULL)
-		c->worker = beside_executable("stepd-worker");
 	if (c->worker == NULL)
 		return fault(error, "STEPD_WORKER is not set, and no program was found");
-	if (c->worker_cuda == NULL)
-		c->worker_cuda = beside_executable("stepd-worker-cuda");
-	else if (access(c->worker_cuda, X_OK) != 0)
+	if (c->worker_cuda != NULL && access(c->worker_cuda, X_OK) != 0)
 		return fault(error, "STEPD_WORKER_CUDA is no program: %s", c->worker_cuda);
+	if (c->worker_cuda == NULL && beside_executable(&c->worker_cuda, "stepd-worker-cuda") != 0)
+		return fault(error, "STEPD_WORKER_CUDA: out of memory");
 	if (c->worker_cuda != NULL && access(c->worker_cuda, X_OK) != 0) {
 		free((char *)c->worker_cuda);
 		c->worker_cuda = NULL;
 	}
-	if (config_user(c->worker_user, &c->worker_uid, &c->worker_gid) != 0)
+	rc = config_user(c->worker_user, &c->worker_uid, &c->worker_gid);
+	if (rc == -ENOENT)
 		return fault(error, "STEPD_WORKER_USER: no user %s", c->worker_user);
+	if (rc != 0)
+		return fault(error, "STEPD_WORKER_USER: %s", strerror(-rc));
 	if (find_tokens(c, env_get(env, "CREDENTIALS_DIRECTORY")) != 0)
 		return fault(error, "STEPD_TOKENS_FILE: out of memory");
 	return 0;

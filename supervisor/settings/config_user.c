@@ -23,18 +23,42 @@ number(const char *text, uid_t *uid)
 	return 0;
 }
 
+/* What a look-up without an entry says: 0, there is none; or why it is not known. */
+static int
+lookup_error(const struct passwd *entry)
+{
+	switch (entry != NULL ? 0 : errno) {
+	case 0:
+	case ENOENT:
+	case ESRCH:
+	case EBADF:
+	case EPERM:
+		return 0;
+	default:
+		return -errno;
+	}
+}
+
 int
 config_user(const char *user, uid_t *uid, gid_t *gid)
 {
-	const struct passwd *entry = getpwnam(user);
+	const struct passwd *entry;
+	int error;
 
-	if (entry == NULL && strcmp(user, "nobody") == 0) {
+	errno = 0;
+	entry = getpwnam(user);
+	error = lookup_error(entry);
+	if (error == 0 && entry == NULL && strcmp(user, "nobody") == 0) {
 		*uid = NOBODY;
-	} else if (entry == NULL) {
+	} else if (error == 0 && entry == NULL) {
 		if (number(user, uid) != 0)
 			return -ENOENT;
+		errno = 0;
 		entry = getpwuid(*uid);
+		error = lookup_error(entry);
 	}
+	if (error != 0)
+		return error;
 	if (entry != NULL)
 		*uid = entry->pw_uid;
 	*gid = entry != NULL ? entry->pw_gid : (gid_t)*uid;

@@ -3,6 +3,7 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <lmdb.h>
+#include <pwd.h>
 #include <seccomp.h>
 #include <stdarg.h>
 
@@ -54,6 +55,24 @@ mdb_txn_commit(MDB_txn *txn)
 	fail_inside--;
 	return got;
 }
+
+/* glibc's first look-up does not survive a failure in here: it goes on with what it has not got. */
+#define WRAP_LOOKUP(name, parameters, arguments)                                                   \
+	struct passwd *name parameters;                                                            \
+	static void *real_##name;                                                                  \
+	struct passwd *name parameters                                                             \
+	{                                                                                          \
+		struct passwd *got;                                                                \
+                                                                                                   \
+		if (fail_plain(FAIL_READ, #name))                                                  \
+			return NULL;                                                               \
+		fail_inside++;                                                                     \
+		got = REAL(name) arguments;                                                        \
+		fail_inside--;                                                                     \
+		return got;                                                                        \
+	}
+WRAP_LOOKUP(getpwnam, (const char *user), (user))
+WRAP_LOOKUP(getpwuid, (uid_t uid), (uid))
 
 /* libseccomp does not survive a failure in here: it frees twice, or runs in circles. */
 int

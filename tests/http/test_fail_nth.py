@@ -319,7 +319,9 @@ def begun():
     """A stepd and what its user knows of it."""
     folder = folder_in_memory()
     store, reach = open_store(folder)
-    with Failing(folder, STEPD_DISK_RESERVE="0", **reach) as t:
+    # As under systemd. Where that is not heeded there is another folder.
+    where = {"STEPD_STATE_DIR": None, "STATE_DIRECTORY": os.path.join(folder, "state"), "HOME": folder}
+    with Failing(folder, STEPD_DISK_RESERVE="0", **where, **reach) as t:
         run = Run(t, store)
         for operation in OPERATIONS * 2:  # so that what is made once is made
             run.one(operation, "SEND", 1 << 31, 0)
