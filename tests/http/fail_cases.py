@@ -27,12 +27,13 @@ JOBS = int(os.environ.get("FAIL_JOBS", "3"))
 SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 ONLY = sys.argv[3] if len(sys.argv) > 3 else ""
 AGAIN = 5  # so often a chain is looked for that was not met
+PATIENCE = 2.5  # so many times as long, where the sites are not through by then
 COUNTS = 3  # undisturbed runs of an operation: they differ where threads meet
 Case = collections.namedtuple("Case", "operation kind nth error chain site")
 
 
 def seconds(default):
-    """For how long cases are tried; 0: all of them."""
+    """For about how long cases are tried; 0: all of them."""
     return float(sys.argv[1]) if len(sys.argv) > 1 else default
 
 
@@ -107,25 +108,26 @@ class Cases:
         return found
 
     def list(self, found):
-        """In an order from the seed: each site first, then each chain, then the rest."""
+        """In an order from the seed: each site first, then each chain, then the rest; and how many sites."""
         cases = []
         for key, (site, all_n) in found.items():
             chosen = all_n if ALL else sorted({*all_n[:2], all_n[-1]})
             cases += [Case(*key[:2], n, error, key[2], site) for n in chosen for error in ERRORS[key[1]]
                       if ONLY in "%s/%s/%d/%d" % (*key[:2], n, error)]
         random.Random(SEED).shuffle(cases)
-        for what in (lambda c: (c.operation, c.kind, c.chain), lambda c: (c.operation, c.kind, c.site),
+        for what in (lambda c: (c.operation, c.kind, c.chain), lambda c: (c.kind, c.chain),
                      lambda c: (c.kind, c.site)):
             seen = set()
             cases.sort(key=lambda c: what(c) in seen or seen.add(what(c)) is not None)
-        return cases
+        return cases, len(seen)
 
-    def work(self, cases, by_chain, end):
-        """Tries cases until the end; what was tried, how many of how many were met, and the slowest."""
+    def work(self, cases, sites, by_chain, end, last):
+        """Tries cases until the end, the first of each site until the last; what was tried, how many of how many
+        were met, and the slowest."""
         tried, slow, fired, done = set(), [], 0, 0
         with self.begin() as run:
             for case in cases:
-                if time.monotonic() > end:
+                if time.monotonic() > (end if done >= sites else last):
                     break
                 began = time.monotonic()
                 for again in range(AGAIN if by_chain else 1):
@@ -145,35 +147,37 @@ class Cases:
     def try_all(self, limit):
         """limit: seconds, or 0 for all, and then again for the chains that were not met."""
         began = time.monotonic()
-        end, slow = began + (limit or 2e9), []
+        end, last, slow = began + (limit or 2e9), began + (limit or 2e9) * PATIENCE, []
         found = self.count()
         for by_chain in (False,) if limit else (False, True):
-            cases = self.list({key: ns for key, ns in found.items() if key not in self.tried})
+            cases, sites = self.list({key: ns for key, ns in found.items() if key not in self.tried})
             if by_chain:  # where threads meet, the n-th call is not always the same
                 cases = [c._replace(nth=1) for c in cases if c.nth == found[c[0], c[1], c.chain][1][0]]
             self.listed += len(cases)
             for tried, done, fired, slowest in side_by_side(
-                    lambda part: self.work(cases[part::JOBS], by_chain, end), JOBS if cases else 0):
+                    lambda part: self.work(cases[part::JOBS], len(range(part, sites, JOBS)), by_chain, end, last),
+                    JOBS if cases else 0):
                 self.tried.update(tuple(key) for key in tried)
                 self.done, self.fired, slow = self.done + done, self.fired + fired, slow + slowest
         check(self.done > 0 or ONLY, "something was tried", self.group)
         self.report(time.monotonic() - began, sorted(slow)[-5:])
 
     def report(self, took, slow):
-        sites = {(key[1], site) for key, site in self.known.items()}
-        met = {(key[1], self.known[key]) for key in self.tried if key in self.known}
-        missed = [key for key in self.known if key not in self.tried]
-        print("%s: %d cases of %d (of %d with every n), %d of them met their fault; %d of %d call chains, %d of %d "
-              "call sites; %.0f s" % (self.group, self.done, self.listed, self.calls, self.fired,
-                                      len(self.known) - len(missed), len(self.known), len(met), len(sites), took))
+        """A chain is tried where it was met, whatever the operation was."""
+        chains = {key[1:]: site for key, site in self.known.items()}
+        missed = chains.keys() - {key[1:] for key in self.tried}
+        sites = {(kind, site) for (kind, _), site in chains.items()}
+        away = sites - {(kind, site) for (kind, chain), site in chains.items() if (kind, chain) not in missed}
+        print("%s: %d cases of %d (every n: %d), %d of them met their fault; %d of %d call chains, %d of %d call sites; "
+              "%.0f s" % (self.group, self.done, self.listed, self.calls, self.fired, len(chains) - len(missed),
+                          len(chains), len(sites) - len(away), len(sites), took))
         if took > 60:
             print("  slowest: " + ", ".join("%s s %s" % tuple(pair) for pair in slow))
-        if not missed or ONLY:
-            return
-        where = collections.Counter("%s/%s" % key[:2] for key in missed)
-        print("skipped: %d of %d call chains, %d of %d call sites (%s): %s" % (
-            len(missed), len(self.known), len(sites - met), len(sites), self.group,
-            ", ".join("%s %d" % pair for pair in where.most_common(6)) + (", ..." if len(where) > 6 else "")))
+        if missed and not ONLY:
+            where = collections.Counter(kind for kind, _ in missed)
+            print("skipped: %s: %d of %d call chains, %d of %d call sites (make fail-nth): %s" % (
+                self.group, len(missed), len(chains), len(away), len(sites),
+                ", ".join("%s %d" % pair for pair in where.most_common())))
 
 
 def line_of(program, site):

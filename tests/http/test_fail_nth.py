@@ -18,7 +18,7 @@ from fail_nth_later import Later
 from fault_table import held
 from faulty_store import open_store
 
-SECONDS = seconds(40)
+SECONDS = seconds(22)
 LEFT = 100  # allocations that libraries keep
 KEPT = {"session": 2, "operation": 4}  # those that a closed session and an operation keep
 if ASAN:
