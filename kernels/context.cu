@@ -1,4 +1,4 @@
-/* The CUDA backend opens and closes; its errors and its areas of memory. */
+/* The CUDA backend opens and closes; its areas of memory. */
 #include "kernels/gpu.h"
 #include "kernels/context_both.h"
 #include "kernels/tiles.h"
@@ -9,32 +9,13 @@
 /* What cuBLAS recommends: for sm_90, and before it. */
 enum { WORKSPACE_HOPPER = 32 << 20, WORKSPACE = 4 << 20 };
 
-enum op_status
-gpu_check(struct op_context *ctx, cudaError_t error, const char *what)
-{
-	if (error == cudaSuccess)
-		return OP_OK;
-	cudaGetLastError(); /* out of the runtime: the next call is not to find it */
-	return op_fail(ctx, error == cudaErrorMemoryAllocation ? OP_NO_MEMORY : OP_DEVICE_FAULT,
-	    "%s: %s", what, cudaGetErrorString(error));
-}
-
-enum op_status
-gpu_check_blas(struct op_context *ctx, cublasStatus_t status, const char *what)
-{
-	if (status == CUBLAS_STATUS_SUCCESS)
-		return OP_OK;
-	cudaGetLastError();
-	return op_fail(ctx, status == CUBLAS_STATUS_ALLOC_FAILED ? OP_NO_MEMORY : OP_DEVICE_FAULT,
-	    "%s: %s", what, cublasGetStatusString(status));
-}
-
 static enum op_status
 area_grow(struct op_context *ctx, struct gpu_area *area, size_t bytes)
 {
 	if (bytes <= area->size)
 		return OP_OK;
-	cudaFree(area->memory); /* first: the old and the new need not fit together */
+	/* first: the old and the new need not fit together */
+	GPU_TRY(op_free(ctx, area->memory));
 	*area = (struct gpu_area){NULL, 0};
 	GPU_TRY(op_alloc(ctx, &area->memory, bytes));
 	area->size = bytes;

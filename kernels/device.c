@@ -31,3 +31,10 @@ device_describe(struct device_info *out, int index)
 	(void)out;
 	return op_fail(NULL, OP_UNSUPPORTED, "no device %d", index);
 }
+
+enum device_fault
+device_failed(const char **text)
+{
+	*text = "";
+	return DEVICE_SOUND;
+}

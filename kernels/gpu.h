@@ -39,7 +39,7 @@ struct op_context {
 /* Keeps the sentence for op_last_error and returns `status`. ctx may be NULL: no context yet. */
 enum op_status op_fail(struct op_context *ctx, enum op_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* OP_OK, OP_NO_MEMORY or OP_DEVICE_FAULT, with a sentence that begins with `what`. */
+/* check.cu: OP_OK, OP_NO_MEMORY or OP_DEVICE_FAULT, with a sentence that begins with `what`. */
 enum op_status gpu_check(struct op_context *ctx, cudaError_t error, const char *what);
 enum op_status gpu_check_blas(struct op_context *ctx, cublasStatus_t status, const char *what);
 

@@ -11,7 +11,7 @@ op_alloc(struct op_context *ctx, void **out, size_t bytes)
 	if (error == cudaErrorMemoryAllocation) {
 		*out = NULL;
 		cudaGetLastError();
-		cudaMemGetInfo(&left, &total);
+		GPU_TRY(gpu_check(ctx, cudaMemGetInfo(&left, &total), "cudaMemGetInfo"));
 		return op_fail(ctx, OP_NO_MEMORY,
 		    "no memory for %zu bytes: %zu of the device's %zu are free", bytes, left,
 		    total);

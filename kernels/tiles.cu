@@ -59,7 +59,7 @@ grow(struct op_context *ctx, struct gpu_tiling *t, size_t count)
 
 	if (bytes <= t->table.size)
 		return OP_OK;
-	cudaFree(t->table.memory);
+	GPU_TRY(op_free(ctx, t->table.memory));
 	t->table = (struct gpu_area){NULL, 0};
 	t->sequences = 0;
 	GPU_TRY(op_alloc(ctx, &t->table.memory, bytes));

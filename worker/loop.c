@@ -9,6 +9,7 @@
 #include "ipc/channel.h"
 #include "ipc/log.h"
 #include "kernels/device.h"
+#include "worker/last_words.h"
 #include "worker/probe.h"
 #include "worker/sandbox.h"
 #include "worker/session.h"
@@ -197,6 +198,24 @@ handle(struct loop *l, struct message *m, struct answer *a, struct refusal *r)
 	return request->handle(l, m, a, r);
 }
 
+/* A device that failed takes the process with it: what it holds there is lost, and no answer that
+   it may have had a part in is given. Not by exit: what CUDA does then waits for the device. */
+static void
+end_without_device(struct loop *l)
+{
+#define NAME(name, class) class,
+	static const char *const classes[] = {NULL, DEVICE_FAULT_LIST(NAME)};
+#undef NAME
+	const char *text;
+	enum device_fault fault = device_failed(&text);
+
+	if (fault == DEVICE_SOUND)
+		return;
+	log_error("%s: %s", classes[fault], text);
+	last_words_say(&l->channel, classes[fault], text);
+	_exit(1);
+}
+
 /* One request to one answer. 0 or -errno of the channel. */
 static int
 serve(struct loop *l, struct message *m)
@@ -207,7 +226,9 @@ serve(struct loop *l, struct message *m)
 	int rc;
 
 	wire_put_init(&a.body, a.storage, sizeof(a.storage));
-	if (handle(l, m, &a, &r) != 0) {
+	rc = handle(l, m, &a, &r);
+	end_without_device(l);
+	if (rc != 0) {
 		a.type = MSG_FAILED;
 		message_put_failed(&a.body, &(struct message_failed){r.status, r.text});
 	}

@@ -1,6 +1,7 @@
 /*
  * The worker's only dispatcher: takes one request after the other from the channel, has the session
- * do it, and sends exactly one answer for each.
+ * do it, and sends exactly one answer for each. Where its device failed meanwhile, it says its last
+ * words in the place of the answer and ends the process.
  */
 #ifndef WORKER_LOOP_H
 #define WORKER_LOOP_H

@@ -21,6 +21,7 @@
 #include "ipc/channel.h"
 #include "ipc/list_text.h"
 #include "ipc/log.h"
+#include "worker/last_words.h"
 #include "worker/sandbox_calls.h"
 #include "worker/sandbox_gpu.h"
 #include "worker/sandbox_landlock.h"
@@ -110,11 +111,9 @@ drop_capabilities(void)
 
 /* It works that should not: stepd is told, and the log. */
 static void
-say_last_words(const char *worked)
+tell_stepd(const char *worked)
 {
 	struct channel channel;
-	uint8_t storage[256];
-	struct wire_put w;
 	char words[128];
 
 	snprintf(words, sizeof(words), "the sandbox does not hold: %s was not stopped", worked);
@@ -122,9 +121,7 @@ say_last_words(const char *worked)
 	if (channel_fd < 0)
 		return;
 	channel_init(&channel, channel_fd);
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_last_words(&w, &(struct message_last_words){"sandbox", words});
-	channel_send(&channel, MSG_LAST_WORDS, 0, storage, w.len, -1);
+	last_words_say(&channel, "sandbox", words);
 }
 
 /* clang's OpenMP writes a file of shared memory at its start, so that two copies of it in one
@@ -186,7 +183,7 @@ sandbox_enter(int channel, const char *setting, const char *user)
 		worked = filter_calls(CALLS_CPU);
 	if (worked == NULL)
 		return 0;
-	say_last_words(worked);
+	tell_stepd(worked);
 	return -1;
 }
 

@@ -123,12 +123,16 @@ int
 session_start(struct session *s, enum op_dtype compute, struct refusal *r)
 {
 	struct op_options options = {.compute = compute, .threads = s->threads};
+	enum op_status status;
 
 	trainer_free(s->trainer);
 	s->trainer = NULL;
 	op_close(s->ops);
 	s->ops = NULL;
-	if (op_open(&s->ops, &options) != OP_OK)
+	status = op_open(&s->ops, &options);
+	if (status == OP_NO_MEMORY)
+		return model_refuse_op(r, NULL, status);
+	if (status != OP_OK)
 		return refuse(r, 503, "accelerator unavailable: %s", op_last_error(NULL));
 	return trainer_open(&s->trainer, s->ops, s->files, &s->options, r);
 }

@@ -9,9 +9,12 @@
 #define CHILD_NAME(name, text, ...) text,
 static const char *const names[] = {CHILD_END_LIST(CHILD_NAME)};
 #undef CHILD_NAME
-#define CHILD_TEXT(name, text, sentence) sentence,
+#define CHILD_TEXT(name, text, sentence, ...) sentence,
 static const char *const texts[] = {CHILD_END_LIST(CHILD_TEXT)};
 #undef CHILD_TEXT
+#define CHILD_REMEDY(name, text, sentence, remedy) REMEDY_##remedy,
+static const enum child_remedy remedies[] = {CHILD_END_LIST(CHILD_REMEDY)};
+#undef CHILD_REMEDY
 
 const char *child_class_name(enum child_class class)
 {
@@ -21,6 +24,11 @@ const char *child_class_name(enum child_class class)
 const char *child_class_text(enum child_class class)
 {
 	return texts[class];
+}
+
+enum child_remedy child_class_remedy(enum child_class class)
+{
+	return remedies[class];
 }
 
 /* Signals that a program earns itself, not those that somebody sends. */

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ipc/wire.h"
+#include "kernels/device.h"
 #include "supervisor/session/child.h"
 #include "tests/unit/tree.h"
 
@@ -252,6 +253,24 @@ TEST(memory_kills_are_told_from_others)
 	CHECK(child_classify(&f) == CHILD_SIGNAL);
 }
 
+/* What the worker says of its device is what stepd knows it by. */
+TEST(device_faults_are_classes)
+{
+#define NAME(name, class) class,
+	static const char *const said[] = {DEVICE_FAULT_LIST(NAME)};
+#undef NAME
+	struct child_facts f = {.code = CLD_EXITED, .status = 1, .was_ready = true};
+
+	for (size_t i = 0; i < sizeof(said) / sizeof(*said); i++) {
+		f.last_class = said[i];
+		CHECK_STR(child_class_name(child_classify(&f)), said[i]);
+	}
+	CHECK(child_class_remedy(CHILD_DEVICE_FAULT) == REMEDY_BLAME);
+	CHECK(child_class_remedy(CHILD_DEVICE_LOST) == REMEDY_PROBE);
+	CHECK(child_class_remedy(CHILD_DEVICE_ECC) == REMEDY_PROBE);
+	CHECK(child_class_remedy(CHILD_KILLED) == REMEDY_RETRY);
+}
+
 static void
 set_up(void)
 {
@@ -266,7 +285,8 @@ main(int argc, char **argv)
 	    TEST_CASE(every_end_has_its_class), TEST_CASE(a_last_answer_counts),
 	    TEST_CASE(nothing_leaks_into_it), TEST_CASE(what_does_not_start_is_an_error),
 	    TEST_CASE(its_children_go_with_it), TEST_CASE(out_of_memory_kills_are_counted),
-	    TEST_CASE(memory_kills_are_told_from_others), {NULL, NULL}};
+	    TEST_CASE(memory_kills_are_told_from_others), TEST_CASE(device_faults_are_classes),
+	    {NULL, NULL}};
 	int rc = tree_test_main(cases, set_up, argc, argv);
 
 	event_base_free(base);

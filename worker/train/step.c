@@ -121,6 +121,8 @@ update(struct trainer *t, double learning_rate, double norm, struct refusal *r)
 		settings.gradient_scale = o->max_grad_norm / (norm + 1e-6);
 	status = op_adamw(
 	    t->ops, t->param, t->exp_avg, t->exp_avg_sq, t->grad, &settings, t->adapter.size);
+	if (status == OP_OK)
+		status = op_sync(t->ops); /* what failed on the device was no step */
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
 	t->step++;

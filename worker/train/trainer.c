@@ -238,9 +238,9 @@ trainer_set(struct trainer *t, const float *param, const float *exp_avg, const f
     struct refusal *r)
 {
 	const enum op_status status[] = {set(t, t->param, param), set(t, t->exp_avg, exp_avg),
-	    set(t, t->exp_avg_sq, exp_avg_sq)};
+	    set(t, t->exp_avg_sq, exp_avg_sq), op_sync(t->ops)};
 
-	return copied(t, status, 3, r);
+	return copied(t, status, 4, r);
 }
 
 int

@@ -15,12 +15,23 @@ enum cudaError_t {
 	cudaSuccess = 0,
 	cudaErrorInvalidValue = 1,
 	cudaErrorMemoryAllocation = 2,
+	cudaErrorInitializationError = 3,
 	cudaErrorInvalidConfiguration = 9,
+	cudaErrorInsufficientDriver = 35,
+	cudaErrorDevicesUnavailable = 46,
 	cudaErrorNoDevice = 100,
 	cudaErrorInvalidDevice = 101,
+	cudaErrorStartupFailure = 127,
+	cudaErrorECCUncorrectable = 214,
+	cudaErrorNvlinkUncorrectable = 220,
 	cudaErrorOperatingSystem = 304,
 	cudaErrorIllegalAddress = 700,
+	cudaErrorLaunchOutOfResources = 701,
+	cudaErrorHardwareStackError = 714,
 	cudaErrorLaunchFailure = 719,
+	cudaErrorSystemNotReady = 802,
+	cudaErrorSystemDriverMismatch = 803,
+	cudaErrorUnknown = 999,
 };
 
 enum cudaMemcpyKind {
