@@ -205,6 +205,10 @@ fuzz:
 fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
 	@for t in nth stepctl worker; do STEPD_BUILD=$(BUILD) ALL=$(ALL) \
 		python3 tests/http/test_fail_$$t.py 0 $(or $(SEED),1) $(CASES) || bad=1; done; [ -z "$$bad" ]
+# The same for the CUDA calls of a trainer, over the emulation.
+.PHONY: fail-cuda
+fail-cuda: cuda-emu-fail
+	@STEPD_BUILD=$(BUILD) sh tests/cuda-emu/test_failing.sh 0 $(or $(SEED),1)
 
 .PHONY: format-check
 format-check:
@@ -235,6 +239,7 @@ help:
 	@echo 'make asan         the tests with address and undefined-behaviour checks'
 	@echo 'make fuzz         every fuzz target for SECONDS= seconds'
 	@echo 'make fail-nth     every call that can fail fails once [ALL=1 SEED= CASES=train/STORE]'
+	@echo 'make fail-cuda    every CUDA call of a trainer fails once [SEED=]'
 	@echo 'make format-check style of the sources'
 	@echo 'make install      [PREFIX=/usr/local DESTDIR=]'
 	@echo 'make clean        removes $(BUILD)/'

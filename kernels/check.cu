@@ -52,6 +52,7 @@ fault_of(cudaError_t error)
 	case cudaErrorInvalidDevice:
 	case cudaErrorStartupFailure:
 	case cudaErrorNvlinkUncorrectable:
+	case cudaErrorOperatingSystem:
 	case cudaErrorHardwareStackError:
 	case cudaErrorSystemNotReady:
 	case cudaErrorSystemDriverMismatch:

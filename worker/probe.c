@@ -29,6 +29,12 @@ right(int output, int i)
 	return (output + i * 2) % 5 - 2;
 }
 
+static int
+added(int row, int output)
+{
+	return (row + output) % 3 - 1;
+}
+
 static size_t
 wrong_elements(const float *out)
 {
@@ -36,7 +42,7 @@ wrong_elements(const float *out)
 
 	for (int r = 0; r < ROWS; r++)
 		for (int o = 0; o < OUTPUTS; o++) {
-			int sum = 0;
+			int sum = added(r, o);
 
 			for (int i = 0; i < INPUTS; i++)
 				sum += left(r, i) * right(o, i);
@@ -45,32 +51,43 @@ wrong_elements(const float *out)
 	return wrong;
 }
 
-/* out (ROWS, OUTPUTS) = the product, by the device; *memory is to be freed. */
+/* Areas of the device's memory. */
+enum { X, W, MORE, PRODUCT, OUT, AREAS };
+
+/* out (ROWS, OUTPUTS) = the product, by the device's library, and something added by a kernel of
+   ours; memory (AREAS) is to be freed. */
 static enum op_status
 multiply(struct op_context *ops, float *out, void **memory)
 {
-	static uint16_t x[ROWS * INPUTS], w[OUTPUTS * INPUTS];
+	static uint16_t x[ROWS * INPUTS], w[OUTPUTS * INPUTS], more[ROWS * OUTPUTS];
+	const size_t bytes = ROWS * OUTPUTS * sizeof(*out);
+	const struct {
+		const void *from;
+		size_t bytes;
+	} in[] = {{x, sizeof(x)}, {w, sizeof(w)}, {more, sizeof(more)}};
 	struct op_matrix matrix = {.rows = OUTPUTS, .cols = INPUTS, .dtype = OP_BF16};
-	enum op_status status;
+	enum op_status status = OP_OK;
 
 	for (int i = 0; i < ROWS * INPUTS; i++)
 		x[i] = bf16_of_float((float)left(i / INPUTS, i % INPUTS));
 	for (int i = 0; i < OUTPUTS * INPUTS; i++)
 		w[i] = bf16_of_float((float)right(i / INPUTS, i % INPUTS));
-	status = op_alloc(ops, &memory[0], sizeof(x));
+	for (int i = 0; i < ROWS * OUTPUTS; i++)
+		more[i] = bf16_of_float((float)added(i / OUTPUTS, i % OUTPUTS));
+	for (int i = X; i <= MORE && status == OP_OK; i++) {
+		status = op_alloc(ops, &memory[i], in[i].bytes);
+		if (status == OP_OK)
+			status = op_upload(ops, memory[i], in[i].from, in[i].bytes);
+	}
+	for (int i = PRODUCT; i <= OUT && status == OP_OK; i++)
+		status = op_alloc(ops, &memory[i], bytes);
+	matrix.data = memory[W];
 	if (status == OP_OK)
-		status = op_alloc(ops, &memory[1], sizeof(w));
+		status = op_logits(ops, memory[PRODUCT], memory[X], &matrix, ROWS);
 	if (status == OP_OK)
-		status = op_alloc(ops, &memory[2], ROWS * OUTPUTS * sizeof(*out));
+		status = op_add(ops, memory[OUT], memory[PRODUCT], memory[MORE], ROWS * OUTPUTS);
 	if (status == OP_OK)
-		status = op_upload(ops, memory[0], x, sizeof(x));
-	if (status == OP_OK)
-		status = op_upload(ops, memory[1], w, sizeof(w));
-	matrix.data = memory[1];
-	if (status == OP_OK)
-		status = op_logits(ops, memory[2], memory[0], &matrix, ROWS);
-	if (status == OP_OK)
-		status = op_download(ops, out, memory[2], ROWS * OUTPUTS * sizeof(*out));
+		status = op_download(ops, out, memory[OUT], bytes);
 	return status;
 }
 
@@ -80,7 +97,7 @@ probe_device(int index, char *reason, size_t size)
 	struct op_options options = {.compute = OP_BF16, .threads = 1, .device = index};
 	static float out[ROWS * OUTPUTS];
 	struct op_context *ops;
-	void *memory[3] = {NULL, NULL, NULL};
+	void *memory[AREAS] = {NULL};
 	enum op_status status = op_open(&ops, &options);
 	size_t wrong = 0;
 
@@ -97,7 +114,7 @@ probe_device(int index, char *reason, size_t size)
 	if (wrong > 0)
 		snprintf(reason, size, "%zu of %d elements of a product are wrong", wrong,
 		    ROWS * OUTPUTS);
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < AREAS; i++)
 		op_free(ops, memory[i]);
 	op_close(ops);
 	return status == OP_OK && wrong == 0 ? NULL : reason;

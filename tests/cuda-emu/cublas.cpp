@@ -15,9 +15,16 @@
 
 enum { DEPTH = 64 }; /* of k at a time */
 
+/* fail.cpp: as emu_refuses. */
+bool emu_blas_refuses(emu_class c, const char *name, cublasStatus_t *status);
+
 cublasStatus_t
 cublasCreate(cublasHandle_t *out)
 {
+	cublasStatus_t status;
+
+	if (emu_blas_refuses(EMU_BLAS, "cublasCreate", &status))
+		return status;
 	*out = (cublasHandle_t)malloc(1);
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -25,6 +32,10 @@ cublasCreate(cublasHandle_t *out)
 cublasStatus_t
 cublasDestroy(cublasHandle_t handle)
 {
+	cublasStatus_t status;
+
+	if (emu_blas_refuses(EMU_BLAS, "cublasDestroy", &status))
+		return status;
 	free(handle);
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -32,21 +43,31 @@ cublasDestroy(cublasHandle_t handle)
 cublasStatus_t
 cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
+	cublasStatus_t status;
+
 	(void)handle, (void)stream;
-	return CUBLAS_STATUS_SUCCESS;
+	return emu_blas_refuses(EMU_BLAS, "cublasSetStream", &status) ? status
+								      : CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t
 cublasSetMathMode(cublasHandle_t handle, cublasMath_t mode)
 {
+	cublasStatus_t status;
+
 	(void)handle, (void)mode;
-	return CUBLAS_STATUS_SUCCESS;
+	return emu_blas_refuses(EMU_BLAS, "cublasSetMathMode", &status) ? status
+									: CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t
 cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes)
 {
+	cublasStatus_t status;
+
 	(void)handle;
+	if (emu_blas_refuses(EMU_BLAS, "cublasSetWorkspace", &status))
+		return status;
 	return emu_inside(workspace, bytes) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
 }
 
@@ -145,6 +166,7 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 	bool turn_a = op_a == CUBLAS_OP_T, turn_b = op_b == CUBLAS_OP_T;
 	size_t size = size_of(type_a);
 	float by = *(const float *)alpha, keep = *(const float *)beta;
+	cublasStatus_t status;
 
 	(void)handle, (void)algorithm;
 	if (m < 0 || n < 0 || k < 0 || lda < std::max(1, turn_a ? k : m) ||
@@ -153,8 +175,8 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 	if (type_a != type_b || (type_c != CUDA_R_32F && type_c != type_a) ||
 	    compute != CUBLAS_COMPUTE_32F)
 		return CUBLAS_STATUS_NOT_SUPPORTED;
-	if (emu_fails(EMU_CALL_BLAS))
-		return CUBLAS_STATUS_EXECUTION_FAILED;
+	if (emu_blas_refuses(EMU_GEMM, "cublasGemmEx", &status))
+		return status;
 	if (!emu_inside(a, extent(lda, turn_a ? k : m, turn_a ? m : k, size)) ||
 	    !emu_inside(b, extent(ldb, turn_b ? n : k, turn_b ? k : n, size)) ||
 	    !emu_inside(c, extent(ldc, m, n, size_of(type_c))))

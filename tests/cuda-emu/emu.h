@@ -4,7 +4,7 @@
  * One fiber for each CUDA thread of a block, one block after another, all on one thread of the
  * machine: fiber.cpp switches, block.cpp decides who runs, warp.cpp and pipe.cpp are the operations
  * of a warp, launch.cpp runs a grid, memory.cpp owns the device's memory, cublas.cpp multiplies,
- * race.cpp (linked in the race build only) sees every access.
+ * fail.cpp makes calls fail, race.cpp (linked in the race build only) sees every access.
  */
 #ifndef CUDA_EMU_EMU_H
 #define CUDA_EMU_EMU_H
@@ -13,6 +13,8 @@
 
 #include <mutex>
 #include <vector>
+
+#include "fail.h"
 
 #undef threadIdx
 #undef blockIdx
@@ -99,7 +101,6 @@ void emu_fill(void *memory, size_t bytes); /* with 0xff: NaN, -1 */
 bool emu_is_device(const void *p);
 bool emu_inside(const void *p, size_t bytes); /* one allocation holds it all */
 void emu_heap_open(bool open);
-cudaError_t emu_fail(cudaError_t error); /* remembers it for cudaGetLastError */
 extern std::recursive_mutex emu_lock;
 /* The heap is readable in this scope, for one thread of the machine at a time. */
 struct emu_heap_use {
@@ -115,9 +116,9 @@ struct emu_heap_use {
 	}
 };
 
-/* runtime.cpp: EMU_FAIL=class:n makes the n-th call of a class fail. */
-enum emu_call { EMU_CALL_LAUNCH, EMU_CALL_MALLOC, EMU_CALL_COPY, EMU_CALL_BLAS, EMU_CALLS };
-bool emu_fails(emu_call call);
+/* fail.cpp: whether a call is not to be done, but to return *error, which may be success. */
+bool emu_refuses(emu_class c, const char *name, cudaError_t *error);
+cudaError_t emu_fail(cudaError_t error); /* remembers it for cudaGetLastError */
 
 /* shared.cpp: all static __shared__ arrays of the program. */
 void emu_shared_section(char **from, char **to);

@@ -85,7 +85,11 @@ emu_check_pointer(const char *kernel, const void *pointer)
 cudaError_t
 cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
 {
+	cudaError_t error;
+
 	emu_open();
+	if (emu_refuses(EMU_DEVICE, "cudaFuncSetAttribute", &error))
+		return error;
 	if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
 	    (size_t)value > emu_shared_most)
 		return emu_fail(cudaErrorInvalidValue);
@@ -129,12 +133,10 @@ emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t s
 
 	emu_open();
 	error = check(kernel, grid, block, shared);
-	if (error == cudaSuccess && emu_fails(EMU_CALL_LAUNCH))
-		error = cudaErrorLaunchFailure;
-	if (error != cudaSuccess) {
+	if (error != cudaSuccess)
 		emu_fail(error);
+	if (error != cudaSuccess || emu_refuses(EMU_LAUNCH, name, &error))
 		return;
-	}
 	emu_shared_section(&from, &to);
 	emu_heap_use heap;
 

@@ -21,29 +21,11 @@ static char *heap, *top;
 static size_t memory_size = 32ul << 30, in_use;
 static bool guarded = true;
 static std::map<char *, size_t> allocations;
-static cudaError_t last_error;
 
 EMU_UNCHECKED void
 emu_fill(void *memory, size_t bytes)
 {
 	asm volatile("rep stosb" : "+D"(memory), "+c"(bytes) : "a"(0xff) : "memory");
-}
-
-cudaError_t
-emu_fail(cudaError_t error)
-{
-	if (error != cudaSuccess)
-		last_error = error;
-	return error;
-}
-
-cudaError_t
-cudaGetLastError(void)
-{
-	cudaError_t error = last_error;
-
-	last_error = cudaSuccess;
-	return error;
 }
 
 char *
@@ -107,13 +89,14 @@ cudaError_t
 cudaMalloc(void **out, size_t bytes)
 {
 	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+	cudaError_t error;
 	size_t padded;
 
 	heap_begin();
 	*out = nullptr;
-	if (bytes == 0)
-		return cudaSuccess;
-	if (emu_fails(EMU_CALL_MALLOC) || bytes > memory_size - in_use)
+	if (emu_refuses(EMU_MALLOC, "cudaMalloc", &error) || bytes == 0)
+		return error;
+	if (bytes > memory_size - in_use)
 		return emu_fail(cudaErrorMemoryAllocation);
 	padded = (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN; /* with a gap behind it */
 	if ((size_t)(top - heap) + padded + PAGE > RANGE)
@@ -137,9 +120,10 @@ cudaFree(void *memory)
 	std::lock_guard<std::recursive_mutex> guard(emu_lock);
 	auto it = allocations.find((char *)memory);
 	uintptr_t from, to;
+	cudaError_t error;
 
-	if (memory == nullptr)
-		return cudaSuccess;
+	if (emu_refuses(EMU_FREE, "cudaFree", &error) || memory == nullptr)
+		return error;
 	if (it == allocations.end())
 		return emu_fail(cudaErrorInvalidValue);
 	emu_heap_open(true);
@@ -160,6 +144,10 @@ cudaFree(void *memory)
 cudaError_t
 cudaMemGetInfo(size_t *free_bytes, size_t *total)
 {
+	cudaError_t error;
+
+	if (emu_refuses(EMU_DEVICE, "cudaMemGetInfo", &error))
+		return error;
 	heap_begin();
 	*total = memory_size;
 	*free_bytes = memory_size - in_use;
@@ -177,12 +165,13 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, c
 {
 	bool to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
 	bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
+	cudaError_t error;
 
 	(void)stream;
 	if (!side_right(to, bytes, to_device) || !side_right(from, bytes, from_device))
 		return emu_fail(cudaErrorInvalidValue);
-	if (emu_fails(EMU_CALL_COPY))
-		return emu_fail(cudaErrorIllegalAddress);
+	if (emu_refuses(EMU_COPY, "cudaMemcpyAsync", &error))
+		return error;
 	emu_heap_use heap_is_open;
 
 	if (bytes > 0)
@@ -195,11 +184,13 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, c
 cudaError_t
 cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
+	cudaError_t error;
+
 	(void)stream;
 	if (!side_right(to, bytes, true))
 		return emu_fail(cudaErrorInvalidValue);
-	if (emu_fails(EMU_CALL_COPY))
-		return emu_fail(cudaErrorIllegalAddress);
+	if (emu_refuses(EMU_SET, "cudaMemsetAsync", &error))
+		return error;
 	emu_heap_use heap_is_open;
 
 	if (bytes > 0)

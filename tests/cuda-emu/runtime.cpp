@@ -1,4 +1,4 @@
-/* The rest of CUDA's runtime: one device, streams that run everything at once, injected faults. */
+/* The rest of CUDA's runtime: one device, streams that run everything at once. */
 #include "emu.h"
 
 #include <fcntl.h>
@@ -35,41 +35,20 @@ emu_atomic(void *address, size_t bytes)
 }
 }
 
-bool
-emu_fails(emu_call call)
-{
-	static const char *const names[EMU_CALLS] = {"launch", "malloc", "copy", "blas"};
-	static const char *what;
-	static long left[EMU_CALLS];
-	static bool known;
-
-	if (!known) {
-		what = getenv("EMU_FAIL");
-		for (int i = 0; i < EMU_CALLS && what != nullptr; i++) {
-			size_t n = strlen(names[i]);
-
-			if (strncmp(what, names[i], n) == 0 && what[n] == ':')
-				left[i] = atol(what + n + 1);
-		}
-		known = true;
-	}
-	if (left[call] == 0 || --left[call] > 0)
-		return false;
-	fprintf(stderr, "EMU_FAIL: %s\n", names[call]);
-	return true;
-}
-
 /* EMU_OPEN is a file that this driver wants to read, as real ones want theirs. */
 cudaError_t
 cudaSetDevice(int device)
 {
 	const char *wanted = getenv("EMU_OPEN");
 	int fd = wanted != nullptr ? open(wanted, O_RDONLY | O_CLOEXEC) : -1;
+	cudaError_t error;
 
 	if (wanted != nullptr && fd < 0)
 		return emu_fail(cudaErrorOperatingSystem);
 	if (fd >= 0)
 		close(fd);
+	if (emu_refuses(EMU_DEVICE, "cudaSetDevice", &error))
+		return error;
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);
 }
 
@@ -77,6 +56,11 @@ cudaSetDevice(int device)
 cudaError_t
 cudaGetDeviceCount(int *count)
 {
+	cudaError_t error;
+
+	*count = 0;
+	if (emu_refuses(EMU_DEVICE, "cudaGetDeviceCount", &error))
+		return error;
 	*count = getenv("EMU_DEVICES") != nullptr ? atoi(getenv("EMU_DEVICES")) : 1;
 	return *count > 0 ? cudaSuccess : emu_fail(cudaErrorNoDevice);
 }
@@ -84,6 +68,10 @@ cudaGetDeviceCount(int *count)
 cudaError_t
 cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 {
+	cudaError_t error;
+
+	if (emu_refuses(EMU_DEVICE, "cudaGetDeviceProperties", &error))
+		return error;
 	*out = {"emulated device", {}, 8, 0, 0, 0x3b, 0, (size_t)32 << 30};
 	for (int i = 0; i < 16; i++)
 		out->uuid.bytes[i] = (char)(i * 16 + i);
@@ -93,6 +81,10 @@ cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 cudaError_t
 cudaDriverGetVersion(int *version)
 {
+	cudaError_t error;
+
+	if (emu_refuses(EMU_DEVICE, "cudaDriverGetVersion", &error))
+		return error;
 	*version = 13000;
 	return cudaSuccess;
 }
@@ -100,6 +92,10 @@ cudaDriverGetVersion(int *version)
 cudaError_t
 cudaRuntimeGetVersion(int *version)
 {
+	cudaError_t error;
+
+	if (emu_refuses(EMU_DEVICE, "cudaRuntimeGetVersion", &error))
+		return error;
 	*version = 13000;
 	return cudaSuccess;
 }
@@ -107,7 +103,11 @@ cudaRuntimeGetVersion(int *version)
 cudaError_t
 cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 {
+	cudaError_t error;
+
 	emu_open();
+	if (emu_refuses(EMU_DEVICE, "cudaDeviceGetAttribute", &error))
+		return error;
 	switch (attribute) {
 	case cudaDevAttrMaxSharedMemoryPerBlockOptin:
 		*value = (int)emu_shared_most;
@@ -128,13 +128,22 @@ cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 cudaError_t
 cudaMallocHost(void **out, size_t bytes)
 {
-	*out = emu_fails(EMU_CALL_MALLOC) ? nullptr : malloc(bytes + 1);
+	cudaError_t error;
+
+	*out = nullptr;
+	if (emu_refuses(EMU_HOST, "cudaMallocHost", &error))
+		return error;
+	*out = malloc(bytes + 1);
 	return *out != nullptr ? cudaSuccess : emu_fail(cudaErrorMemoryAllocation);
 }
 
 cudaError_t
 cudaFreeHost(void *memory)
 {
+	cudaError_t error;
+
+	if (emu_refuses(EMU_HOST, "cudaFreeHost", &error))
+		return error;
 	free(memory);
 	return cudaSuccess;
 }
@@ -142,7 +151,11 @@ cudaFreeHost(void *memory)
 cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
+	cudaError_t error;
+
 	(void)flags;
+	if (emu_refuses(EMU_STREAM, "cudaStreamCreateWithFlags", &error))
+		return error;
 	*out = (cudaStream_t)malloc(1);
 	return cudaSuccess;
 }
@@ -150,6 +163,10 @@ cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 cudaError_t
 cudaStreamDestroy(cudaStream_t stream)
 {
+	cudaError_t error;
+
+	if (emu_refuses(EMU_STREAM, "cudaStreamDestroy", &error))
+		return error;
 	free(stream);
 	return cudaSuccess;
 }
@@ -157,8 +174,10 @@ cudaStreamDestroy(cudaStream_t stream)
 cudaError_t
 cudaStreamSynchronize(cudaStream_t stream)
 {
+	cudaError_t error;
+
 	(void)stream;
-	return cudaSuccess;
+	return emu_refuses(EMU_SYNC, "cudaStreamSynchronize", &error) ? error : cudaSuccess;
 }
 
 const char *
@@ -171,18 +190,31 @@ cudaGetErrorString(cudaError_t error)
 		return "invalid argument";
 	case cudaErrorMemoryAllocation:
 		return "out of memory";
+	case cudaErrorInitializationError:
+		return "initialization error";
 	case cudaErrorInvalidConfiguration:
 		return "invalid configuration argument";
+	case cudaErrorInsufficientDriver:
+		return "CUDA driver version is insufficient for CUDA runtime version";
+	case cudaErrorDevicesUnavailable:
+		return "CUDA-capable device(s) is/are busy or unavailable";
 	case cudaErrorNoDevice:
 		return "no CUDA-capable device is detected";
 	case cudaErrorInvalidDevice:
 		return "invalid device ordinal";
+	case cudaErrorECCUncorrectable:
+		return "uncorrectable ECC error encountered";
 	case cudaErrorOperatingSystem:
 		return "OS call failed or operation not supported on this OS";
 	case cudaErrorIllegalAddress:
 		return "an illegal memory access was encountered";
+	case cudaErrorLaunchOutOfResources:
+		return "too many resources requested for launch";
 	case cudaErrorLaunchFailure:
 		return "unspecified launch failure";
+	case cudaErrorUnknown:
+		return "unknown error";
+	default:
+		return "unrecognized error code";
 	}
-	return "unrecognized error code";
 }

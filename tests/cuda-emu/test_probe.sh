@@ -40,10 +40,14 @@ else
 	failed=$((failed + 1))
 	echo "refused does not tell what was: $(EMU_OPEN=/etc/passwd "$build/tests/refused" "$worker" --probe 2>&1)"
 fi
-for class in blas copy malloc; do
+for class in launch malloc copy set stream sync error blas gemm; do
 	holds "a failing $class" "a['devices'][0]['verified'] is False and a['devices'][0]['error']" \
 		env EMU_FAIL=$class:1 "$worker" --probe
 done
+holds "a driver that fails" "a['devices'] == [] and 'unavailable' in a['error']" \
+	env EMU_FAIL=device:1 "$worker" --probe
+holds "a kernel that fails later" "'unspecified' in a['devices'][0]['error']" \
+	env EMU_FAIL=launch:1:719:late "$worker" --probe
 holds "a device that is not there" "[d['verified'] for d in a['devices']] == [True, False]" \
 	env EMU_DEVICES=2 "$worker" --probe
 holds "no device" "a['devices'] == [] and 'no CUDA-capable device' in a['error']" \
