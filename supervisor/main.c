@@ -29,7 +29,7 @@
 #include "supervisor/stepd.h"
 #include "supervisor/transfer/transfer.h"
 
-enum { EXIT_USAGE = 2, STOP_POLL_MILLISECONDS = 50 };
+enum { EXIT_USAGE = 2, STOP_POLL_MILLISECONDS = 50, HURRY_SECONDS = 1 };
 
 extern char **environ;
 
@@ -64,9 +64,9 @@ usage(FILE *out)
 static void
 check_stopped(struct stepd *s)
 {
-	bool done = true;
+	bool done = !s->hurrying || serve_stop(s);
 
-	for (size_t i = PART_COUNT; i-- > 0;)
+	for (size_t i = PART_COUNT; !s->hurrying && i-- > 0;)
 		if (parts[i].stop != NULL && !parts[i].stop(s))
 			done = false;
 	if (done)
@@ -80,6 +80,20 @@ stepd_stopped(struct stepd *s)
 		check_stopped(s);
 }
 
+/* Whoever waits is told, and has a moment to take it. */
+static void
+hurry(struct stepd *s)
+{
+	if (s->hurrying) {
+		event_base_loopexit(s->base, NULL);
+		return;
+	}
+	s->hurrying = true;
+	s->stop_deadline = monotonic_seconds() + HURRY_SECONDS;
+	serve_hurry(s);
+	check_stopped(s);
+}
+
 static void
 on_stop_timer(evutil_socket_t fd, short what, void *arg)
 {
@@ -88,8 +102,9 @@ on_stop_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	if (monotonic_seconds() > s->stop_deadline) {
-		log_warning("stopping without those who did not finish in time");
-		event_base_loopexit(s->base, NULL);
+		if (!s->hurrying)
+			log_warning("stopping without those who did not finish in time");
+		hurry(s);
 		return;
 	}
 	check_stopped(s);
@@ -102,7 +117,7 @@ stop(struct stepd *s, int number)
 
 	if (s->stopping) {
 		log_warning("%s again: stopping at once", strsignal(number));
-		event_base_loopexit(s->base, NULL);
+		hurry(s);
 		return;
 	}
 	log_info("%s: stopping", strsignal(number));

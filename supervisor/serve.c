@@ -206,6 +206,15 @@ serve_stop(struct stepd *s)
 }
 
 void
+serve_hurry(struct stepd *s)
+{
+	if (s->http != NULL)
+		http_server_answer_all(s->http, 503,
+		    "the trainer stopped before this was done: send it again; the session tells "
+		    "its step");
+}
+
+void
 serve_free(struct stepd *s)
 {
 	if (s->http != NULL)

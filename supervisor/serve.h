@@ -17,6 +17,9 @@ int serve_start(struct stepd *s);
 bool serve_stop(struct stepd *s);
 void serve_free(struct stepd *s);
 
+/* Tells everybody whose request is under way that stepd stops without it. */
+void serve_hurry(struct stepd *s);
+
 /* What can be found wrong in the settings before anything starts: addresses, folders, files. 0, or
    -EINVAL with a sentence in reason. */
 int serve_check(const struct config *c, char reason[512]);

@@ -38,6 +38,7 @@ struct stepd {
 	struct tokens *tokens;
 	struct backoff *backoff;
 	bool stopping;	      /* no new work is taken */
+	bool hurrying;	      /* and nobody's is waited for any longer */
 	double stop_deadline; /* monotonic seconds */
 };
 

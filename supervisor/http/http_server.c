@@ -178,6 +178,34 @@ http_server_stop(struct http_server *s)
 	}
 }
 
+/* In the place of whoever has the request, whose answer goes nowhere then. */
+static void
+answer_for(struct http_conn *c, unsigned status, const char *sentence)
+{
+	struct http_request *r = http_request_new(c);
+
+	if (r == NULL) {
+		http_conn_free(c);
+		return;
+	}
+	c->request->conn = NULL;
+	c->request = r;
+	http_add_header(r, "Retry-After", "30");
+	http_reply_detail(r, status, sentence);
+}
+
+void
+http_server_answer_all(struct http_server *s, unsigned status, const char *sentence)
+{
+	struct http_conn *c, *next;
+
+	for (c = TAILQ_FIRST(&s->conns); c != NULL; c = next) {
+		next = TAILQ_NEXT(c, link);
+		if (c->state == HTTP_HANDLE && c->request->room == NULL)
+			answer_for(c, status, sentence);
+	}
+}
+
 unsigned
 http_server_busy(const struct http_server *s)
 {

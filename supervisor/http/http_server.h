@@ -70,6 +70,9 @@ void http_server_stop(struct http_server *s);
 /* Connections that still owe an answer; bodies of strangers are not waited for, nor those who came
    while it stops. */
 unsigned http_server_busy(const struct http_server *s);
+/* Answers each request that is being handled, in the place of whoever handles it, with a sentence
+   and when to try again. */
+void http_server_answer_all(struct http_server *s, unsigned status, const char *sentence);
 /* Closes everything; requests not yet replied to are gone. NULL is allowed. */
 void http_server_free(struct http_server *s);
 /* What it has done so far, for operators. */

@@ -7,6 +7,7 @@
 #include "supervisor/http/http.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/session_status.h"
+#include "supervisor/stepd.h"
 
 static void
 add_step(struct session *s, struct http_request *http)
@@ -22,9 +23,11 @@ add_step(struct session *s, struct http_request *http)
 static void
 add_retry(struct session *s, struct http_request *http, unsigned status)
 {
+	bool stopping = s->stepd->stopping;
+
 	if (status == 503 &&
-	    (s->stopping || (s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_AWAITING)))
-		http_add_header(http, "Retry-After", s->stopping ? "30" : "2");
+	    (stopping || (s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_AWAITING)))
+		http_add_header(http, "Retry-After", stopping ? "30" : "2");
 }
 
 /* The request under way, which ends here. */

@@ -118,6 +118,36 @@ def waits():
     return None
 
 
+@fault("stepd has no time left to stop, or is told twice, while requests are under way",
+       "each is answered with 503 and when to try again; the key that was sent takes its step once, later")
+def hurries():
+    for name, seconds in (("a deadline", "1"), ("a second signal", "600")):
+        t = Trainer("TRAIN:2:hang", STEPD_STOP_TIMEOUT=seconds)
+        s = t.opened()
+        t.render(s)
+        check(t.train(s)[0] == 200, "trained")
+        call = ("POST", "/v1/sessions/%s/batches:train" % s, {"datum_ids": ["datum-e"], "learning_rate": 1e-4})
+        waiting = [background(t.ask, *call, ["Idempotency-Key: k%d" % i]) for i in range(3)]
+        until("they wait", lambda: t.status(s)["waiting_requests"] == 2)
+        t.process.send_signal(signal.SIGTERM)
+        until("it stops", lambda: "Terminated: stopping" in t.logged())
+        if seconds == "600":
+            t.process.send_signal(signal.SIGTERM)
+        check(t.process.wait(60) == 0, "ends with 0", name)
+        t.stop()
+        for wait in waiting:
+            status, body, headers = wait()
+            check(status == 503 and "send it again" in body["detail"], "told", name, status, body)
+            check(headers.get("retry-after") == "30", "and when", name, headers)
+        with Trainer(folder=t.folder) as t:
+            until("it is back", lambda: t.status(s)["state"] == "ready")
+            check(t.status(s)["step"] == 1, "no step was taken", t.status(s))
+            for i in range(3):
+                status, body, headers = t.ask(*call, ["Idempotency-Key: k%d" % i])
+                check((status, headers.get("stepd-step")) == (200, str(i + 2)), "then it is, once", name, status, headers)
+
+
 waits()
+hurries()
 shutil.rmtree(folder)
 finish()
