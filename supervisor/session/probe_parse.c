@@ -5,18 +5,27 @@
 #include <string.h>
 
 #include "ipc/json.h"
+#include "ipc/utf8.h"
 #include "supervisor/session/probe.h"
 
-/* A copy that fits a line of the log. false: it is no string. */
+/* A copy that fits a line of the log, cut where it is too long, without control characters (those
+   of two bytes are U+0080 to U+009F). false: it is no string. */
 static bool
 get_words(struct json v, char *out, size_t size)
 {
 	const char *text = json_string(v, NULL);
 	size_t i = 0;
 
-	for (; text != NULL && text[i] != '\0' && i + 1 < size; i++)
-		out[i] = (unsigned char)text[i] < 0x20 || text[i] == 0x7f ? ' ' : text[i];
-	out[i] = '\0';
+	for (; text != NULL && text[i] != '\0' && i + 1 < size; i++) {
+		unsigned char c = (unsigned char)text[i], next = (unsigned char)text[i + 1];
+
+		out[i] = c < 0x20 || c == 0x7f ? ' ' : text[i];
+		if (c == 0xc2 && next < 0xa0 && i + 2 < size) {
+			out[i++] = ' ';
+			out[i] = ' ';
+		}
+	}
+	out[utf8_valid_prefix(out, i)] = '\0';
 	return text != NULL;
 }
 
@@ -63,8 +72,10 @@ get_device(struct json v, size_t index, struct device *d)
 	d->held = json_true(json_get(v, "held"));
 	get_bus(json_get(v, "pci_bus_id"), d->bus, sizeof(d->bus));
 	/* One that is not verified says why, and may not be known by more than its index. */
+	if (d->verified && d->held)
+		return false;
 	if (d->verified ? !json_is(error, JSON_NULL)
-			: !get_words(error, d->error, sizeof(d->error)))
+			: !get_words(error, d->error, sizeof(d->error)) || d->error[0] == '\0')
 		return false;
 	if (!d->verified && !json_exists(json_get(v, "uuid")))
 		return true;

@@ -83,6 +83,8 @@ with Gpus(answer({"index": 0, "verified": False, "error": "no such device\n\x1b[
 
 WRONG = {
     "hangs": (answer(device(0)), "exec sleep 600", "had not ended within"),
+    "closes its answer and hangs": (answer(device(0)), "exec >&-; exec sleep 600", "had not ended within"),
+    "ignores TERM and hangs": ("", "trap '' TERM; while :; do sleep 1; done", "had not ended within"),
     "leaves a child that hangs": (answer(device(0)), "sleep 600 & exit 0", "had not ended within"),
     "fails": (answer(device(0)), "exit 3", "it failed"),
     "is killed": (answer(device(0)), "kill -9 $$", "it failed"),
@@ -90,6 +92,8 @@ WRONG = {
     "prints garbage": ("\0\xff{", "", "not the answer"),
     "prints two answers": (answer(device(0)) * 2, "", "not the answer"),
     "does not stop": (answer(device(0)), "while :; do echo; done", "not the answer"),
+    "says too much": (answer(device(0)) + " " * 65536, "", "not the answer"),
+    "is deep": ("[" * 30000, "", "not the answer"),
     "has words before": ("hello\n" + answer(device(0)), "", "not the answer"),
     "has a list": ("[]", "", "not the answer"),
     "has no devices": (json.dumps({"backend": "cuda", "error": None}), "", "not the answer"),
