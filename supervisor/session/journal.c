@@ -1,9 +1,11 @@
 #include "supervisor/session/journal.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "ipc/wire.h"
+#include "supervisor/store/store.h"
 
 void
 journal_key(uint8_t key[JOURNAL_KEY_SIZE], const char *id, uint64_t step)
@@ -55,4 +57,25 @@ journal_step_get(struct journal_step *step, const void *data, size_t len)
 	if (step->stage != JOURNAL_INTENDED && step->stage != JOURNAL_DONE)
 		return -EBADMSG;
 	return wire_get_end(&r);
+}
+
+int
+journal_read(
+    struct store *store, const char *id, uint64_t number, struct journal_step *step, void **data)
+{
+	uint8_t key[JOURNAL_KEY_SIZE];
+	size_t len;
+	int error;
+
+	journal_key(key, id, number);
+	error = store_get(store, STORE_JOURNAL, key, sizeof(key), data, &len);
+	if (error == 0)
+		error = journal_step_get(step, *data, len);
+	if (error == 0 && step->stage != JOURNAL_DONE)
+		error = -EBADMSG;
+	if (error != 0) {
+		free(*data);
+		*data = NULL;
+	}
+	return error;
 }

@@ -19,6 +19,8 @@ enum {
 
 enum journal_stage { JOURNAL_INTENDED = 1, JOURNAL_DONE = 2 };
 
+struct store;
+
 struct journal_step {
 	uint8_t stage; /* enum journal_stage */
 	int64_t at;    /* Unix seconds, for showing */
@@ -37,5 +39,10 @@ void journal_key(uint8_t key[JOURNAL_KEY_SIZE], const char *id, uint64_t step);
 long journal_step_put(const struct journal_step *step, void *storage, size_t size);
 /* 0, -EPROTO (written by a newer version), or -EBADMSG. */
 int journal_step_get(struct journal_step *step, const void *data, size_t len);
+
+/* Reads a step that is done: 0 with views into *data, which the caller frees. Else *data is NULL:
+   -ENOENT, -EPROTO, -EBADMSG (also where it is no more than intended), or -errno of the store. */
+int journal_read(
+    struct store *store, const char *id, uint64_t number, struct journal_step *step, void **data);
 
 #endif

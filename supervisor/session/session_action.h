@@ -7,6 +7,8 @@
 
 #include "supervisor/session/session.h"
 
+struct json_writer;
+
 typedef void session_action(struct session *s, struct session_input *in);
 
 /* A cell of the table: never NULL. */
@@ -34,10 +36,24 @@ void session_refuse(
 /* The sentence for a session without a worker. */
 const char *session_lost_sentence(const struct session *s);
 
+/* session_told.c: callbacks of the store and of a transfer, whose ctx is the session: EV_KEPT or
+   EV_NOT_KEPT; EV_MOVED or EV_NOT_MOVED, with a line in the log. */
+void session_kept(void *ctx, int error);
+void session_moved(void *ctx, struct transfer_result *result);
+/* Takes an answer out of its writer, which ends. 0, -ENOMEM, or -EMSGSIZE; then it is "". */
+int session_take_json(char json[KEPT_JSON_MAX], struct json_writer *w);
+/* Closes the artifact under way, if there is one. */
+void session_drop_spool(struct session *s);
+
 /* session_worker.c: the worker of a session, and asking it. */
 int session_start_worker(struct session *s);
 void session_ask(struct session *s, enum message_type type, const void *body, size_t len, int fd,
     uint64_t seconds);
+/* SAVE, LOAD or VERIFY: an artifact of that kind, in fd. */
+void session_ask_artifact(
+    struct session *s, enum message_type type, uint8_t kind, int fd, uint64_t seconds);
+/* TRAIN: the step after `step`, of the datums whose ids are in fd. */
+void session_ask_step(struct session *s, double learning_rate, uint64_t step, int fd);
 
 /* session_quarantine.c: refuses, and frees, a request that ended two workers; false: it did not. */
 bool session_refuse_quarantined(struct session *s, struct session_request *request);

@@ -31,14 +31,6 @@ answer_closed(struct session *s)
 	}
 }
 
-static void
-on_ended(void *ctx, int error)
-{
-	struct session_input none = {0};
-
-	session_event(ctx, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
-}
-
 /* That the key was used: closing again gives the same answer, which need not be kept. */
 static struct store_write
 used_key(const struct session *s, uint8_t key[KEPT_KEY_MAX], uint8_t packed[KEPT_ANSWER_MAX])
@@ -75,8 +67,8 @@ session_close_for_good(struct session *s)
 	writes[0].len = len < 0 ? 0 : (size_t)len;
 	if (s->current->key != NULL)
 		writes[count++] = used_key(s, key, answer);
-	if (len < 0 || store_commit(s->stepd->store, writes, count, on_ended, s) != 0)
-		on_ended(s, -ENOMEM);
+	if (len < 0 || store_commit(s->stepd->store, writes, count, session_kept, s) != 0)
+		session_kept(s, -ENOMEM);
 }
 
 void

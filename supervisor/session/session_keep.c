@@ -66,22 +66,14 @@ add_step(struct change *c, struct session *s, struct journal_step *step, uint64_
 	blob_unmap(&ids);
 }
 
-static void
-on_kept(void *ctx, int error)
-{
-	struct session_input none = {0};
-
-	session_event(ctx, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
-}
-
 /* Frees c. */
 static void
 commit(struct session *s, struct change *c,
     int (*how)(struct store *, const struct store_write *, size_t, void (*)(void *, int), void *))
 {
 	struct session_input none = {0};
-	bool failed =
-	    c == NULL || c->failed || how(s->stepd->store, c->writes, c->count, on_kept, s) != 0;
+	bool failed = c == NULL || c->failed ||
+		      how(s->stepd->store, c->writes, c->count, session_kept, s) != 0;
 
 	if (c != NULL)
 		free(c->step);

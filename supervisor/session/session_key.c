@@ -97,7 +97,7 @@ sessions_open_again(struct stepd *stepd, struct session_request *request)
 	return true;
 }
 
-/* The records that are not needed any more, collected while the table is read. */
+/* A table whose records are looked at, one after the other. */
 struct sweep {
 	struct stepd *stepd;
 	enum store_table table;

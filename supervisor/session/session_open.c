@@ -29,20 +29,6 @@ start_worker(struct session *s)
 	session_discard(s);
 }
 
-static void
-on_downloaded(void *ctx, struct transfer_result *result)
-{
-	struct session_input in = {.moved = result};
-	struct session *s = ctx;
-
-	s->transfer = NULL;
-	if (result->error != 0) {
-		log_warning("session %s: the download failed (HTTP %u): %s", s->record.id,
-		    result->status, result->reason);
-	}
-	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
-}
-
 /* Nobody will ever learn the id of a session whose opener has gone, without a key to ask by. */
 static void
 on_opener_gone(struct http_request *http, void *data)
@@ -70,7 +56,7 @@ session_open(struct session *s, struct session_request *request)
 		return;
 	}
 	s->transfer = transfer_begin(s->stepd->transfer, TRANSFER_GET, request->url, -1,
-	    c->artifact_limit, on_downloaded, s);
+	    c->artifact_limit, session_moved, s);
 	if (s->transfer == NULL) {
 		session_reply_detail(s, 503, "stepd has no memory left for a download");
 		session_discard(s);
@@ -200,8 +186,6 @@ opened(struct session *s)
 {
 	struct session_outcome *o = &s->outcome;
 	struct json_writer w;
-	const char *json;
-	size_t len = 0;
 
 	o->record = s->record;
 	o->fd = -1;
@@ -209,10 +193,7 @@ opened(struct session *s)
 	json_write_object(&w);
 	json_put_string(&w, "session_id", s->record.id);
 	json_write_object_end(&w);
-	json = json_writer_text(&w, &len);
-	snprintf(o->json, sizeof(o->json), "%s", json == NULL ? "" : json);
-	json_writer_fini(&w);
-	if (json == NULL)
+	if (session_take_json(o->json, &w) != 0)
 		session_give_up(s, 503, "stepd has no memory left for the answer", -1);
 	else
 		session_keep_outcome(s, NULL);
@@ -238,8 +219,6 @@ void
 opening_answer(struct session *s, struct session_input *in)
 {
 	struct message_opened answer;
-	uint8_t storage[16];
-	struct wire_put w;
 
 	if (in->answer->type != MSG_OPENED || message_get_opened(&in->answer->body, &answer) != 0) {
 		in->error = -EBADMSG;
@@ -258,10 +237,9 @@ opening_answer(struct session *s, struct session_input *in)
 		opened(s);
 		return;
 	}
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_artifact(&w, &(struct message_artifact){s->current->artifact});
 	s->state = SESSION_LOADING;
-	session_ask(s, MSG_LOAD, storage, w.len, s->spool, s->stepd->config->load_timeout);
+	session_ask_artifact(
+	    s, MSG_LOAD, s->current->artifact, s->spool, s->stepd->config->load_timeout);
 }
 
 void

@@ -16,24 +16,26 @@
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
+/* 0 where the journal holds that step, or why not. */
+static int
+look(const struct session *s, uint64_t step)
+{
+	struct journal_step record;
+	void *data;
+	int error = journal_read(s->stepd->store, s->record.id, step, &record, &data);
+
+	free(data);
+	return error;
+}
+
 /* Does the journal hold every step behind `step`? */
 static bool
 journal_is_whole(const struct session *s, uint64_t step)
 {
-	uint8_t key[JOURNAL_KEY_SIZE];
-	struct journal_step record;
 	bool whole = step <= s->record.step;
 
-	for (; whole && step < s->record.step; step++) {
-		void *data;
-		size_t len;
-
-		journal_key(key, s->record.id, step + 1);
-		whole =
-		    store_get(s->stepd->store, STORE_JOURNAL, key, sizeof(key), &data, &len) == 0 &&
-		    journal_step_get(&record, data, len) == 0 && record.stage == JOURNAL_DONE;
-		free(data);
-	}
+	for (; whole && step < s->record.step; step++)
+		whole = look(s, step + 1) == 0;
 	return whole;
 }
 
@@ -45,18 +47,8 @@ is_of_a_newer_stepd(const struct session *s)
 	uint64_t step = u->url != NULL && u->url_step < u->step ? u->url_step : u->step;
 	bool newer = s->anchor.newer;
 
-	for (; !newer && step < s->record.step; step++) {
-		uint8_t key[JOURNAL_KEY_SIZE];
-		struct journal_step record;
-		void *data;
-		size_t len;
-
-		journal_key(key, s->record.id, step + 1);
-		newer =
-		    store_get(s->stepd->store, STORE_JOURNAL, key, sizeof(key), &data, &len) == 0 &&
-		    journal_step_get(&record, data, len) == -EPROTO;
-		free(data);
-	}
+	for (; !newer && step < s->record.step; step++)
+		newer = look(s, step + 1) == -EPROTO;
 	return newer;
 }
 
@@ -72,25 +64,11 @@ fail(struct session *s, unsigned status, const char *sentence, const char *why)
 }
 
 static void
-on_recalled(void *ctx, struct transfer_result *result)
-{
-	struct session_input in = {.moved = result};
-	struct session *s = ctx;
-
-	s->transfer = NULL;
-	if (result->error != 0) {
-		log_warning("session %s: the download of its state failed (HTTP %u): %s",
-		    s->record.id, result->status, result->reason);
-	}
-	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
-}
-
-static void
 recall(struct session *s, const char *url)
 {
 	s->state = SESSION_RECALLING;
 	s->transfer = transfer_begin(s->stepd->transfer, TRANSFER_GET, url, -1,
-	    s->stepd->config->artifact_limit, on_recalled, s);
+	    s->stepd->config->artifact_limit, session_moved, s);
 	if (s->transfer == NULL)
 		fail(s, 503, "stepd has no memory left for a download", "has no state: no memory");
 }
@@ -167,14 +145,6 @@ forget_answer(void *ctx, const void *key, size_t key_len, const void *data, size
 	return store_commit(s->stepd->store, &gone, 1, NULL, NULL);
 }
 
-static void
-on_gone_back(void *ctx, int error)
-{
-	struct session_input none = {0};
-
-	session_event(ctx, error == 0 ? EV_KEPT : EV_NOT_KEPT, &none);
-}
-
 /* The steps behind `step` are lost with the spool, and the journal of them is not whole: the
    session is at `step` again. They have to be sent again, so answers that were kept for them are
    forgotten and their keys are good again. */
@@ -206,7 +176,7 @@ go_back(struct session *s, uint64_t step)
 	write.len = len < 0 ? 0 : (size_t)len;
 	if (error == 0 && len < 0)
 		error = -EMSGSIZE;
-	return error != 0 ? error : store_commit(s->stepd->store, &write, 1, on_gone_back, s);
+	return error != 0 ? error : store_commit(s->stepd->store, &write, 1, session_kept, s);
 }
 
 /* Which of its uploads is it? */

@@ -159,23 +159,15 @@ void
 session_replay(struct session *s)
 {
 	struct session_restore *r = &s->restore;
-	uint8_t key[JOURNAL_KEY_SIZE], storage[64];
 	struct journal_step step;
-	struct wire_put w;
 	void *data;
-	size_t len;
 	int error, fd;
 
 	if (r->step == s->record.step) {
 		restored(s);
 		return;
 	}
-	journal_key(key, s->record.id, r->step + 1);
-	error = store_get(s->stepd->store, STORE_JOURNAL, key, sizeof(key), &data, &len);
-	if (error == 0)
-		error = journal_step_get(&step, data, len);
-	if (error == 0 && step.stage != JOURNAL_DONE)
-		error = -EBADMSG;
+	error = journal_read(s->stepd->store, s->record.id, r->step + 1, &step, &data);
 	fd = error == 0 ? blob_from("datum-ids", step.ids, step.ids_len) : error;
 	if (fd < 0) {
 		log_error("session %s: step %llu of the journal: %s", s->record.id,
@@ -188,11 +180,9 @@ session_replay(struct session *s)
 	}
 	r->loss = step.loss;
 	r->gradient_norm = step.gradient_norm;
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_train(&w, &(struct message_train){step.learning_rate, r->step});
 	free(data);
 	s->state = SESSION_REPLAYING;
-	session_ask(s, MSG_TRAIN, storage, w.len, fd, s->stepd->config->train_timeout);
+	session_ask_step(s, step.learning_rate, r->step, fd);
 	close(fd);
 }
 
@@ -222,8 +212,6 @@ void
 reopening_answer(struct session *s, struct session_input *in)
 {
 	struct message_opened answer;
-	uint8_t storage[16];
-	struct wire_put w;
 	int fd;
 
 	if (in->answer->type != MSG_OPENED || message_get_opened(&in->answer->body, &answer) != 0) {
@@ -245,10 +233,8 @@ reopening_answer(struct session *s, struct session_input *in)
 		fail(s, fd);
 		return;
 	}
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_artifact(&w, &(struct message_artifact){s->anchor.kind});
 	s->state = SESSION_RELOADING;
-	session_ask(s, MSG_LOAD, storage, w.len, fd, s->stepd->config->load_timeout);
+	session_ask_artifact(s, MSG_LOAD, s->anchor.kind, fd, s->stepd->config->load_timeout);
 	close(fd);
 }
 

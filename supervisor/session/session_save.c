@@ -17,17 +17,9 @@
 static const char upload_failed[] = "the trainer artifact upload failed";
 
 static void
-drop_spool(struct session *s)
-{
-	if (s->spool >= 0)
-		close(s->spool);
-	s->spool = -1;
-}
-
-static void
 end_save(struct session *s, unsigned status, const char *sentence)
 {
-	drop_spool(s);
+	session_drop_spool(s);
 	session_reply_detail(s, status, sentence);
 	session_settle(s);
 }
@@ -35,9 +27,6 @@ end_save(struct session *s, unsigned status, const char *sentence)
 void
 save_begin(struct session *s)
 {
-	uint8_t storage[16];
-	struct wire_put w;
-
 	/* Before an upload there is always a snapshot. A state that is saved is one itself. */
 	if (s->current->artifact != ARTIFACT_STATE && s->anchor.coming != NULL) {
 		s->state = SESSION_SECURING; /* it may be of an older step: another one follows */
@@ -53,24 +42,9 @@ save_begin(struct session *s)
 		end_save(s, 507, "the trainer has no place to write the artifact");
 		return;
 	}
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_artifact(&w, &(struct message_artifact){s->current->artifact});
 	s->state = SESSION_SAVING;
-	session_ask(s, MSG_SAVE, storage, w.len, s->spool, s->stepd->config->save_timeout);
-}
-
-static void
-on_uploaded(void *ctx, struct transfer_result *result)
-{
-	struct session_input in = {.moved = result};
-	struct session *s = ctx;
-
-	s->transfer = NULL;
-	if (result->error != 0) {
-		log_warning("session %s: the upload failed (HTTP %u): %s", s->record.id,
-		    result->status, result->reason);
-	}
-	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
+	session_ask_artifact(
+	    s, MSG_SAVE, s->current->artifact, s->spool, s->stepd->config->save_timeout);
 }
 
 /* The spool file goes on its way. */
@@ -81,7 +55,7 @@ upload(struct session *s)
 
 	s->spool = -1;
 	s->transfer = transfer_begin(
-	    s->stepd->transfer, TRANSFER_PUT, s->current->url, fd, 0, on_uploaded, s);
+	    s->stepd->transfer, TRANSFER_PUT, s->current->url, fd, 0, session_moved, s);
 	if (s->transfer == NULL)
 		end_save(s, 502, upload_failed);
 	else
@@ -139,14 +113,14 @@ securing_anchored(struct session *s, struct session_input *in)
 void
 saving_refused(struct session *s, struct session_input *in)
 {
-	drop_spool(s);
+	session_drop_spool(s);
 	busy_refused(s, in);
 }
 
 void
 saving_died(struct session *s, struct session_input *in)
 {
-	drop_spool(s);
+	session_drop_spool(s);
 	busy_died(s, in);
 }
 
@@ -154,18 +128,13 @@ static int
 write_saved(char json[KEPT_JSON_MAX], const struct transfer_result *moved)
 {
 	struct json_writer w;
-	const char *text;
-	size_t len = 0;
 
 	json_writer_init(&w);
 	json_write_object(&w);
 	json_put_string(&w, "sha256", moved->sha256);
 	json_put_uint(&w, "size_bytes", moved->size);
 	json_write_object_end(&w);
-	text = json_writer_text(&w, &len);
-	snprintf(json, KEPT_JSON_MAX, "%s", text == NULL ? "" : text);
-	json_writer_fini(&w);
-	return text == NULL ? -ENOMEM : 0;
+	return session_take_json(json, &w);
 }
 
 /* From where the session can be brought back, if the spool were gone. */

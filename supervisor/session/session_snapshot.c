@@ -53,39 +53,26 @@ put_off(struct session *s)
 }
 
 static void
-end(struct session *s)
-{
-	if (s->spool >= 0)
-		close(s->spool);
-	s->spool = -1;
-}
-
-static void
 fail(struct session *s, const char *why)
 {
 	log_warning("session %s: no recovery snapshot at step %llu: %s", s->record.id,
 	    (unsigned long long)s->record.step, why);
 	put_off(s);
-	end(s);
+	session_drop_spool(s);
 	session_go_on(s);
 }
 
 void
 snapshot_begin(struct session *s)
 {
-	uint8_t storage[16];
-	struct wire_put w;
-
 	s->spool = spool_new(s->stepd->sessions->spool);
 	if (s->spool < 0) {
 		fail(s, strerror(-s->spool));
 		return;
 	}
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_artifact(&w, &(struct message_artifact){ARTIFACT_STATE});
 	s->state = SESSION_SNAPSHOTTING;
 	s->snapshot_begun = monotonic_seconds();
-	session_ask(s, MSG_SAVE, storage, w.len, s->spool, s->stepd->config->save_timeout);
+	session_ask_artifact(s, MSG_SAVE, ARTIFACT_STATE, s->spool, s->stepd->config->save_timeout);
 }
 
 void
@@ -116,6 +103,6 @@ snapshotting_died(struct session *s, struct session_input *in)
 {
 	(void)in;
 	put_off(s);
-	end(s);
+	session_drop_spool(s);
 	session_worker_gone(s);
 }

@@ -44,27 +44,9 @@ end_verify(struct session *s, unsigned status, const char *sentence)
 static void
 verify_ask(struct session *s)
 {
-	uint8_t storage[16];
-	struct wire_put w;
-
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_artifact(&w, &(struct message_artifact){s->current->artifact});
 	s->state = SESSION_VERIFYING;
-	session_ask(s, MSG_VERIFY, storage, w.len, s->current->fd, s->stepd->config->load_timeout);
-}
-
-static void
-on_fetched(void *ctx, struct transfer_result *result)
-{
-	struct session_input in = {.moved = result};
-	struct session *s = ctx;
-
-	s->transfer = NULL;
-	if (result->error != 0) {
-		log_warning("session %s: the download failed (HTTP %u): %s", s->record.id,
-		    result->status, result->reason);
-	}
-	session_event(s, result->error == 0 ? EV_MOVED : EV_NOT_MOVED, &in);
+	session_ask_artifact(
+	    s, MSG_VERIFY, s->current->artifact, s->current->fd, s->stepd->config->load_timeout);
 }
 
 /* More than it has to be is not downloaded. */
@@ -95,7 +77,7 @@ verify_begin(struct session *s)
 	}
 	s->state = SESSION_FETCHING;
 	s->transfer = transfer_begin(
-	    s->stepd->transfer, TRANSFER_GET, request->url, -1, limit_of(s), on_fetched, s);
+	    s->stepd->transfer, TRANSFER_GET, request->url, -1, limit_of(s), session_moved, s);
 	if (s->transfer == NULL)
 		end_verify(s, 503, "stepd has no memory left for a download");
 }
@@ -180,7 +162,6 @@ write_verified(char json[KEPT_JSON_MAX], const struct session_request *request,
     const struct message_verified *v)
 {
 	struct json_writer w;
-	const char *text;
 
 	json_writer_init(&w);
 	json_write_object(&w);
@@ -194,10 +175,7 @@ write_verified(char json[KEPT_JSON_MAX], const struct session_request *request,
 	json_put_uint(&w, "element_count", v->elements);
 	json_put_bool(&w, "finite", true);
 	json_write_object_end(&w);
-	text = json_writer_text(&w, NULL);
-	snprintf(json, KEPT_JSON_MAX, "%s", text == NULL ? "" : text);
-	json_writer_fini(&w);
-	return text == NULL ? -ENOMEM : 0;
+	return session_take_json(json, &w);
 }
 
 /* Is this news for the record: the session's own, and newer than what was verified before? */

@@ -25,14 +25,8 @@ render_begin(struct session *s)
 void
 train_ask(struct session *s)
 {
-	struct message_train train = {s->current->learning_rate, s->record.step};
-	uint8_t storage[64];
-	struct wire_put w;
-
-	wire_put_init(&w, storage, sizeof(storage));
-	message_put_train(&w, &train);
 	s->state = SESSION_TRAINING;
-	session_ask(s, MSG_TRAIN, storage, w.len, s->current->fd, s->stepd->config->train_timeout);
+	session_ask_step(s, s->current->learning_rate, s->record.step, s->current->fd);
 }
 
 static void
@@ -217,8 +211,6 @@ static int
 write_trained(char json[KEPT_JSON_MAX], const struct message_trained *t)
 {
 	struct json_writer w;
-	const char *text;
-	size_t len = 0;
 
 	json_writer_init(&w);
 	json_write_object(&w);
@@ -227,10 +219,7 @@ write_trained(char json[KEPT_JSON_MAX], const struct message_trained *t)
 	json_put_uint(&w, "input_token_count", t->input_tokens);
 	json_put_uint(&w, "supervised_token_count", t->supervised_tokens);
 	json_write_object_end(&w);
-	text = json_writer_text(&w, &len);
-	snprintf(json, KEPT_JSON_MAX, "%s", text == NULL ? "" : text);
-	json_writer_fini(&w);
-	return text == NULL ? -ENOMEM : 0;
+	return session_take_json(json, &w);
 }
 
 void

@@ -97,3 +97,26 @@ session_ask(struct session *s, enum message_type type, const void *body, size_t 
 		child_end(s->child);
 	}
 }
+
+void
+session_ask_artifact(
+    struct session *s, enum message_type type, uint8_t kind, int fd, uint64_t seconds)
+{
+	uint8_t storage[16];
+	struct wire_put w;
+
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_artifact(&w, &(struct message_artifact){kind});
+	session_ask(s, type, storage, w.len, fd, seconds);
+}
+
+void
+session_ask_step(struct session *s, double learning_rate, uint64_t step, int fd)
+{
+	uint8_t storage[64];
+	struct wire_put w;
+
+	wire_put_init(&w, storage, sizeof(storage));
+	message_put_train(&w, &(struct message_train){learning_rate, step});
+	session_ask(s, MSG_TRAIN, storage, w.len, fd, s->stepd->config->train_timeout);
+}
