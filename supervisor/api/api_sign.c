@@ -12,6 +12,7 @@
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/request_sign.h"
 #include "supervisor/api/routes.h"
+#include "supervisor/session/kept_clock.h"
 #include "supervisor/session/kept_find.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/object_store.h"
@@ -110,7 +111,9 @@ on_kept(void *ctx, int error)
 static void
 keep(struct signing *g)
 {
-	struct kept_answer answer = {.kind = KIND_SIGN, .at = g->at, .json = ""};
+	/* Its age goes by the clock of what is kept, the URLs by the wall clock. */
+	struct kept_answer answer = {
+	    .kind = KIND_SIGN, .step = (uint64_t)g->at, .at = kept_clock_seconds(), .json = ""};
 	uint8_t key[KEPT_KEY_MAX], packed[KEPT_ANSWER_MAX];
 	size_t key_len = kept_answer_key(key, KEPT_SIGNING, g->key);
 	struct store_write write = {STORE_ANSWERS, key, key_len, packed, 0};
@@ -123,12 +126,13 @@ keep(struct signing *g)
 		on_kept(g, -ENOMEM);
 }
 
-/* When the key was used first: by a request under way, or by one that is kept. Now, if never. 0;
-   -EEXIST: by another request; or -errno. */
+/* When the key was used first, by the wall clock: by a request under way, or by one that is kept.
+   Now, if never. 0; -EEXIST: by another request; or -errno. */
 static int
 find_first(struct signing *g, uint32_t expires_in, int64_t *at)
 {
 	struct kept_answer answer = {0};
+	int64_t signed_at;
 	void *data = NULL;
 	int error;
 
@@ -141,9 +145,11 @@ find_first(struct signing *g, uint32_t expires_in, int64_t *at)
 	error = kept_find(g->s, KEPT_SIGNING, g->key, &answer, &data);
 	free(data);
 	*at = (int64_t)time(NULL);
+	/* In the answers of an older stepd both clocks were one. */
+	signed_at = answer.step != 0 ? (int64_t)answer.step : answer.at;
 	/* A pair that is good for nothing any more is made anew. */
-	if (error == 0 && answer.at + expires_in > *at)
-		*at = answer.at;
+	if (error == 0 && signed_at + expires_in > *at)
+		*at = signed_at;
 	if (error == 0 && memcmp(answer.digest, g->digest, KEPT_DIGEST) != 0)
 		return -EEXIST;
 	return error == -ENOENT ? 0 : error;

@@ -21,9 +21,9 @@ enum {
 struct kept_answer {
 	uint8_t kind;		     /* enum request_kind */
 	uint8_t digest[KEPT_DIGEST]; /* of the request's body */
-	uint64_t step;		     /* of the session, after it */
-	int64_t at;		     /* Unix seconds */
-	const char *json;	     /* a view; empty: doing it again gives the same */
+	uint64_t step;	  /* of the session, after it; of a signing: when, Unix seconds */
+	int64_t at;	  /* kept_clock_seconds() */
+	const char *json; /* a view; empty: doing it again gives the same */
 	size_t json_len;
 };
 

@@ -90,6 +90,12 @@ def step(t, s, key, *headers):
     return told.get("stepd-step")
 
 
+def sign(t, key):
+    status, pair, _ = t.ask("POST", "/v1/objects:sign", {}, ["Idempotency-Key: " + key])
+    check(status == 200, "signed", status, pair)
+    return pair
+
+
 def jumps(folder, built):
     clock = Clock(folder)
     settings = {"LD_PRELOAD": built, "CLOCK_JUMP": clock.path, "STEPD_KEY_LIFETIME": str(DAY)}
@@ -100,6 +106,9 @@ def jumps(folder, built):
     for days in (30, -30, 365 * 20, 0):
         clock.jump(days * DAY)
         shown = t.ask("GET", "/healthz")[2]["date"]
+        pair = sign(t, "pair%d" % days)
+        time.sleep(1.1)  # URLs of another second are others
+        check(sign(t, "pair%d" % days) == pair, "the same pair of URLs", days, shown, pair)
         check(step(t, s, "plain") == "1", "the same answer", days, shown)
         check(step(t, s, "later", "Prefer: respond-async") == "2", "of operations too", days, shown)
         if days != -30:
