@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
+
 enum { EVERY_SEAL = F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE };
 
 int
@@ -20,19 +22,7 @@ blob_new(const char *name)
 int
 blob_write(int fd, const void *data, size_t len)
 {
-	const char *at = data;
-
-	while (len > 0) {
-		ssize_t n = write(fd, at, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		at += n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return file_write(fd, data, len);
 }
 
 int

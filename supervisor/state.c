@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
+
 static int
 make_parents(const char *path)
 {
@@ -56,21 +58,13 @@ int
 state_file_write(int state_fd, const char *name, const void *data, size_t len)
 {
 	char temporary[128];
-	const char *p = data;
-	int fd, rc = 0;
+	int fd, rc;
 
 	snprintf(temporary, sizeof(temporary), "%s.partial", name);
 	fd = openat(state_fd, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	while (rc == 0 && len > 0) {
-		ssize_t n = write(fd, p, len);
-
-		if (n < 0 && errno != EINTR)
-			rc = -errno;
-		p += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
+	rc = file_write(fd, data, len);
 	if (rc == 0 && fsync(fd) != 0)
 		rc = -errno;
 	close(fd);

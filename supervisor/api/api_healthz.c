@@ -1,4 +1,5 @@
 #include "ipc/json_write.h"
+#include "supervisor/api/api_body.h"
 #include "supervisor/api/routes.h"
 
 void
@@ -17,7 +18,7 @@ api_healthz(struct stepd *s, struct http_request *r)
 	json_write_object_end(&w);
 	text = json_writer_text(&w, &len);
 	if (text == NULL)
-		http_reply_detail(r, 503, "out of memory");
+		http_reply_detail(r, 503, api_no_memory);
 	else
 		http_reply_json(r, 200, text, len);
 	json_writer_fini(&w);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "supervisor/api/api_call.h"
 #include "supervisor/api/api_key.h"
 #include "supervisor/api/routes.h"
 #include "supervisor/session/kept_clock.h"
@@ -92,7 +93,7 @@ remove_once(struct stepd *s, struct http_request *r, const char *key)
 	} else if (!objects_have(s->objects, id)) {
 		reply(r, -ENOENT);
 	} else if ((removal = malloc(sizeof(*removal))) == NULL) {
-		http_reply_detail(r, 503, "out of memory");
+		http_reply_detail(r, 503, api_no_memory);
 	} else {
 		*removal = (struct removal){s, r};
 		keep(removal, key, digest);

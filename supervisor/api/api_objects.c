@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/api/api_body.h"
 #include "supervisor/http/http_server.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/object_store.h"
@@ -38,7 +39,7 @@ exchange_new(struct stepd *s, struct http_request *r, enum object_verb verb)
 	int rc;
 
 	if (x == NULL) {
-		http_reply_detail(r, 503, "out of memory");
+		http_reply_detail(r, 503, api_no_memory);
 		return NULL;
 	}
 	x->s = s;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "ipc/blob.h"
+#include "ipc/file.h"
 #include "ipc/json_write.h"
 #include "ipc/log.h"
 #include "supervisor/api/operations.h"
@@ -17,21 +18,11 @@ static char *
 read_body(const struct http_answer *answer)
 {
 	char *body = malloc(answer->len + 1);
-	size_t got = 0;
 
-	while (body != NULL && got < answer->len) {
-		ssize_t n =
-		    pread(answer->fd, body + got, answer->len - got, (off_t)(answer->off + got));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			free(body);
-			return NULL;
-		}
-		got += (size_t)n;
-	}
-	return body;
+	if (body != NULL && file_read_at(answer->fd, body, answer->len, answer->off) == 0)
+		return body;
+	free(body);
+	return NULL;
 }
 
 /* Answers that only memory holds have a bound together: the oldest go. */

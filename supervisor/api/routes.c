@@ -8,6 +8,7 @@
 
 #include "ipc/log.h"
 #include "ipc/monotonic.h"
+#include "supervisor/api/api_body.h"
 #include "supervisor/api/operations.h"
 #include "supervisor/http/auth.h"
 #include "supervisor/http/backoff.h"
@@ -121,7 +122,7 @@ find(struct http_request *r, char **param)
 		size_t len = strlen(allow);
 
 		if (rc < 0) {
-			http_reply_detail(r, 503, "out of memory");
+			http_reply_detail(r, 503, api_no_memory);
 			return NULL;
 		}
 		if (rc == 1 && serves(&routes[i], http_method(r)))

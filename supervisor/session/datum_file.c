@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
 #include "ipc/log.h"
 #include "ipc/wire.h"
 #include "supervisor/offload.h"
@@ -129,23 +130,6 @@ job_free(struct datum_job *job)
 	free(job);
 }
 
-static int
-write_at(int fd, const uint8_t *bytes, size_t len, uint64_t at)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pwrite(fd, bytes + done, len - done, (off_t)(at + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 /* The folder's own entry has to be on the disk too. */
 static int
 sync_folder(const char *path)
@@ -176,7 +160,7 @@ append(void *arg)
 		    open(job->path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (file->fd < 0)
 		return -errno;
-	error = write_at(file->fd, job->bytes, job->len, file->size);
+	error = file_write_at(file->fd, job->bytes, job->len, file->size);
 	if (error == 0 && fdatasync(file->fd) != 0)
 		error = -errno;
 	if (error == 0 && made)
@@ -237,24 +221,6 @@ datum_file_append(struct session *s, const void *data, size_t len)
 	offload_start(s->stepd->base, append, on_appended, job);
 }
 
-/* `len` bytes from `at`: 0, -ENODATA at the end of the file, or -errno. */
-static int
-read_at(int fd, uint8_t *out, size_t len, uint64_t at)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(fd, out + done, len - done, (off_t)(at + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 /* The next part into the log. 0, -ENODATA: there is no whole one, or -errno. */
 static int
 read_part(struct datum_job *job, uint64_t end)
@@ -263,7 +229,7 @@ read_part(struct datum_job *job, uint64_t end)
 	uint8_t header[HEADER], *sealed, *plain;
 	char about[ABOUT_SIZE];
 	uint64_t len = 0;
-	int error = read_at(file->fd, header, HEADER, file->size);
+	int error = file_read_at(file->fd, header, HEADER, file->size);
 
 	for (int i = 0; i < HEADER; i++)
 		len = len << 8 | header[i];
@@ -275,7 +241,7 @@ read_part(struct datum_job *job, uint64_t end)
 	plain = malloc(len);
 	error = sealed == NULL || plain == NULL
 		    ? -ENOMEM
-		    : read_at(file->fd, sealed, len, file->size + HEADER);
+		    : file_read_at(file->fd, sealed, len, file->size + HEADER);
 	write_about(about, job->id, file->count);
 	if (error == 0)
 		error = seal_bytes_open(job->key, about, sealed, len, plain);

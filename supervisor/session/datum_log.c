@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ipc/blob.h"
+#include "ipc/file.h"
 
 void
 datum_log_init(struct datum_log *log)
@@ -87,19 +88,10 @@ datum_log_part(const struct datum_log *log, size_t i)
 {
 	const struct datum_part *part = &log->parts[i];
 	uint8_t *data = malloc(part->len + 1);
-	size_t got = 0;
-	int fd = -ENOMEM;
+	int fd = data == NULL ? -ENOMEM : file_read_at(log->fd, data, part->len, part->offset);
 
-	while (data != NULL && got < part->len) {
-		ssize_t n =
-		    pread(log->fd, data + got, part->len - got, (off_t)(part->offset + got));
-
-		if (n <= 0)
-			break;
-		got += (size_t)n;
-	}
-	if (data != NULL)
-		fd = got == part->len ? blob_from("datums", data, part->len) : -EIO;
+	if (fd == 0)
+		fd = blob_from("datums", data, part->len);
 	free(data);
 	return fd;
 }

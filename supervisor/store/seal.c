@@ -8,6 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
 #include "supervisor/state.h"
 
 enum {
@@ -208,20 +209,6 @@ read_from(int fd, uint64_t *at, uint8_t *out, size_t len)
 	return (ssize_t)have;
 }
 
-static int
-write_all(int fd, const uint8_t *data, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, data, len);
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		data += n > 0 ? n : 0;
-		len -= n > 0 ? (size_t)n : 0;
-	}
-	return 0;
-}
-
 enum {
 	PIECE = 1 << 16, /* of a file, before it is sealed */
 	PIECE_TAG = crypto_secretstream_xchacha20poly1305_ABYTES,
@@ -240,7 +227,7 @@ seal_file(const struct seal_key *key, const char *about, int from, int to)
 
 	put_prefix(key, head);
 	crypto_secretstream_xchacha20poly1305_init_push(&stream, head + PREFIX, key->stream_key);
-	rc = write_all(to, head, sizeof(head));
+	rc = file_write(to, head, sizeof(head));
 	do {
 		/* A piece that is not full is the last one, be it empty. */
 		n = rc == 0 ? read_from(from, &at, plain, PIECE) : rc;
@@ -250,7 +237,7 @@ seal_file(const struct seal_key *key, const char *about, int from, int to)
 		}
 		crypto_secretstream_xchacha20poly1305_push(&stream, sealed, NULL, plain, (size_t)n,
 		    (const unsigned char *)about, strlen(about), n < PIECE ? FINAL : 0);
-		rc = write_all(to, sealed, (size_t)n + PIECE_TAG);
+		rc = file_write(to, sealed, (size_t)n + PIECE_TAG);
 	} while (n == PIECE);
 	sodium_memzero(plain, sizeof(plain));
 	sodium_memzero(&stream, sizeof(stream));
@@ -277,7 +264,7 @@ open_pieces(crypto_secretstream_xchacha20poly1305_state *stream, const char *abo
 		else if ((tag == FINAL) != (n < (ssize_t)sizeof(sealed)))
 			rc = -EBADMSG;
 		else
-			rc = write_all(to, plain, (size_t)n - PIECE_TAG);
+			rc = file_write(to, plain, (size_t)n - PIECE_TAG);
 	} while (rc == 0 && n == (ssize_t)sizeof(sealed));
 	sodium_memzero(plain, sizeof(plain));
 	return rc;

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
+
 /* Of the format: a page is its number (u64), padding (u16), flags (u16), the bounds of its free
    space (two u16; of large data, its pages as one u32), offsets of nodes (u16), space, nodes. A
    node is two u16 for the size of its data or half of a page number, flags or its rest (u16), the
@@ -92,24 +94,6 @@ damaged(struct check *c, uint64_t page, const char *what)
 	return -EBADMSG;
 }
 
-/* 0, -ENODATA where the file is shorter, or -errno. */
-static int
-read_at(int fd, void *out, size_t len, uint64_t at)
-{
-	size_t done = 0;
-
-	while (done < len) {
-		ssize_t n = pread(fd, (uint8_t *)out + done, len - done, (off_t)(at + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -ENODATA;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
 /* Is it one of the file's, that nothing else has? */
 static int
 take_page(struct check *c, uint64_t page)
@@ -132,7 +116,7 @@ read_page(struct check *c, uint64_t page, unsigned flags, uint8_t *out, size_t l
 
 	if (page >= c->in_file)
 		return damaged(c, page, "is not there: the file was cut");
-	error = read_at(c->fd, out, len, page * c->page_size);
+	error = file_read_at(c->fd, out, len, page * c->page_size);
 	if (error != 0)
 		return error;
 	if (get64(out) != page || get16(out + 10) != flags)
@@ -209,8 +193,9 @@ static int
 take_large_free(struct check *c, uint64_t page, size_t len)
 {
 	uint8_t *data = malloc(len + 1);
-	int error =
-	    data == NULL ? -ENOMEM : read_at(c->fd, data, len, page * c->page_size + PAGE_HEADER);
+	int error = data == NULL
+			? -ENOMEM
+			: file_read_at(c->fd, data, len, page * c->page_size + PAGE_HEADER);
 
 	if (error == 0)
 		error = take_free(c, page, data, len);
@@ -335,7 +320,7 @@ static int
 read_meta(struct check *c, uint64_t size, uint8_t newest[META_SIZE], bool *known)
 {
 	uint8_t meta[2][META_SIZE];
-	int error = read_at(c->fd, meta[0], META_SIZE, 0);
+	int error = file_read_at(c->fd, meta[0], META_SIZE, 0);
 
 	*known = false;
 	if (error != 0)
@@ -348,7 +333,7 @@ read_meta(struct check *c, uint64_t size, uint8_t newest[META_SIZE], bool *known
 	    (c->page_size & (c->page_size - 1)) != 0)
 		return damaged(c, 0, "has no size of pages");
 	c->in_file = size / c->page_size;
-	error = read_at(c->fd, meta[1], META_SIZE, c->page_size);
+	error = file_read_at(c->fd, meta[1], META_SIZE, c->page_size);
 	if (error == -ENODATA)
 		return damaged(c, 1, "is not there: the file was cut");
 	for (int i = 0; error == 0 && i < 2; i++) {

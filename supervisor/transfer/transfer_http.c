@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
+
 /* What is read and dropped of an answer that is no artifact. */
 enum { IGNORE_LIMIT = 1 << 20, BUFFER = 256 * 1024 };
 
@@ -68,7 +70,7 @@ static size_t
 take_part(char *data, size_t size, size_t count, void *arg)
 {
 	struct transfer_http *h = arg;
-	size_t len = size * count, done = 0;
+	size_t len = size * count;
 	long status = 0;
 
 	curl_easy_getinfo(h->easy, CURLINFO_RESPONSE_CODE, &status);
@@ -78,17 +80,9 @@ take_part(char *data, size_t size, size_t count, void *arg)
 		h->error = -EFBIG;
 		return 0;
 	}
-	while (done < len) {
-		ssize_t n = pwrite(h->fd, data + done, len - done, (off_t)(h->moved + done));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			h->error = n < 0 ? -errno : -EIO;
-			return 0;
-		}
-		done += (size_t)n;
-	}
+	h->error = file_write_at(h->fd, data, len, h->moved);
+	if (h->error != 0)
+		return 0;
 	crypto_hash_sha256_update(&h->hash, (const unsigned char *)data, len);
 	h->moved += len;
 	return len;

@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ipc/file.h"
+
 enum { BUFFER = 1024 * 1024 };
 
 int
@@ -26,18 +28,8 @@ write_all(struct artifact_sink *s, const unsigned char *data, size_t len)
 {
 	sha256_update(&s->hash, data, len);
 	s->size += len;
-	while (len != 0 && s->error == 0) {
-		ssize_t n = write(s->fd, data, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0) {
-			s->error = n < 0 ? errno : EIO;
-			return;
-		}
-		data += n;
-		len -= (size_t)n;
-	}
+	if (s->error == 0)
+		s->error = -file_write(s->fd, data, len);
 }
 
 static void
