@@ -22,8 +22,14 @@
 #include "supervisor/store/store.h"
 
 /* REFUSALS: workers that refuse before it is given up. TRIES_TOLD: workers that failed in a row
-   before those who wait are told. */
-enum { REFUSALS = 3, TRIES_TOLD = 10, FIRST_WAIT_MS = 100, LONGEST_WAIT_MS = 10000 };
+   before those who wait are told; one that was back for STEADY_SECONDS is none of them. */
+enum {
+	REFUSALS = 3,
+	TRIES_TOLD = 10,
+	FIRST_WAIT_MS = 100,
+	LONGEST_WAIT_MS = 10000,
+	STEADY_SECONDS = 60,
+};
 
 /* It cannot be brought back by trying again: the request under way is told, then those in line. */
 static void
@@ -60,9 +66,12 @@ session_recover(struct session *s)
 	struct timeval tv;
 
 	s->state = SESSION_RESTORING;
+	if (r->back_at != 0 && monotonic_seconds() - r->back_at >= STEADY_SECONDS)
+		r->tries = 0;
+	r->back_at = 0;
 	if (r->tries >= TRIES_TOLD) {
-		log_error("session %s: %u workers in a row did not bring it back; the next try is "
-			  "in %u s",
+		log_error("session %s: %u workers in a row ended before they did anything; the "
+			  "next try is in %u s",
 		    s->record.id, r->tries, LONGEST_WAIT_MS / 1000);
 		if (session_answer_without_worker(s))
 			return;
@@ -125,6 +134,7 @@ restored(struct session *s)
 {
 	s->restore.behind = false;
 	s->restore.refused = 0;
+	s->restore.back_at = monotonic_seconds();
 	if (s->anchor.at == 0)
 		s->anchor.at = monotonic_seconds();
 	log_info("session %s: brought back to step %llu, %llu of them from the journal",

@@ -115,8 +115,8 @@ tell_session(const struct session *s, struct json_writer *w)
 		    (unsigned long long)s->record.saved_step);
 	if (s->child == NULL && s->restore.tries >= TRIES_TOLD &&
 	    s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_CLOSED)
-		tell(w, "session %s: %u workers in a row did not bring it back", s->record.id,
-		    s->restore.tries);
+		tell(w, "session %s: %u workers in a row ended before they did anything",
+		    s->record.id, s->restore.tries);
 	if (s->restore.resend_to > s->record.step)
 		tell(w, "session %s: its client has to send the steps %llu to %llu again",
 		    s->record.id, (unsigned long long)s->record.step + 1,
