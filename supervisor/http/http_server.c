@@ -188,6 +188,8 @@ answer_for(struct http_conn *c, unsigned status, const char *sentence)
 		http_conn_free(c);
 		return;
 	}
+	r->label = c->request->label;
+	memcpy(r->caller, c->request->caller, sizeof(r->caller));
 	c->request->conn = NULL;
 	c->request = r;
 	http_add_header(r, "Retry-After", "30");

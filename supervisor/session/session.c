@@ -42,6 +42,15 @@ session_new(struct stepd *stepd)
 	return s;
 }
 
+/* Of a request that nobody answers any more. */
+static void
+drop_request(struct session_request *request)
+{
+	if (request != NULL && !request->of_operation)
+		http_abandon(request->http);
+	session_request_free(request);
+}
+
 void
 session_free(struct session *s)
 {
@@ -51,12 +60,12 @@ session_free(struct session *s)
 	transfer_cancel(s->transfer);
 	child_free(s->child);
 	slot_release(s->slot);
-	session_request_free(s->current);
+	drop_request(s->current);
 	while (s->first != NULL) {
 		struct session_request *request = s->first;
 
 		s->first = request->next;
-		session_request_free(request);
+		drop_request(request);
 	}
 	if (s->spool >= 0)
 		close(s->spool);
@@ -143,7 +152,8 @@ session_request_new(enum request_kind kind, struct http_request *http, int fd)
 			close(fd);
 		return NULL;
 	}
-	*request = (struct session_request){.kind = kind, .http = http, .fd = fd};
+	*request = (struct session_request){
+	    .kind = kind, .http = http, .of_operation = http_sink_context(http) != NULL, .fd = fd};
 	return request;
 }
 

@@ -103,6 +103,7 @@ struct session_request {
 	struct session_request *next;
 	enum request_kind kind;
 	struct http_request *http;
+	bool of_operation;    /* which owns http; else the session does, until it is answered */
 	int fd;		      /* body or datum ids, sealed; VERIFY: the artifact; -1 = none */
 	double learning_rate; /* TRAIN */
 	uint8_t artifact;     /* OPEN, SAVE, VERIFY: enum artifact_kind, 0 = none */
