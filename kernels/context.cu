@@ -1,6 +1,7 @@
 /* The CUDA backend opens and closes; its areas of memory. */
 #include "kernels/gpu.h"
 #include "kernels/context_both.h"
+#include "kernels/staging.h"
 #include "kernels/tiles.h"
 
 #include <stdlib.h>
@@ -87,6 +88,8 @@ op_open(struct op_context **out, const struct op_options *options)
 	status = open_device(ctx);
 	if (status == OP_OK)
 		status = tiles_new(ctx);
+	if (status == OP_OK)
+		status = staging_new(ctx);
 	if (status != OP_OK) {
 		op_fail(NULL, status, "%s", ctx->error);
 		op_close(ctx);
@@ -102,6 +105,7 @@ op_close(struct op_context *ctx)
 	if (ctx == NULL)
 		return;
 	tiles_free(ctx->tiling);
+	staging_free(ctx->staging);
 	cudaFree(ctx->scratch.memory);
 	cudaFree(ctx->panel.memory);
 	if (ctx->blas != NULL)

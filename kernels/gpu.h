@@ -21,7 +21,8 @@ struct gpu_area {
 	size_t size;
 };
 
-struct gpu_tiling; /* tiles.cu */
+struct gpu_tiling;  /* tiles.cu */
+struct gpu_staging; /* staging.h */
 
 struct op_context {
 	enum op_dtype compute;
@@ -33,6 +34,7 @@ struct op_context {
 	void *blas_workspace; /* fixed, so that cuBLAS does the same each time */
 	struct gpu_area scratch, panel;
 	struct gpu_tiling *tiling;
+	struct gpu_staging *staging;
 	char error[256];
 };
 

@@ -7,6 +7,7 @@
  */
 #include "kernels/blas.h"
 #include "kernels/lanes.h"
+#include "kernels/staging.h"
 
 #include <float.h>
 
@@ -24,12 +25,12 @@ struct head_row {
 	int32_t target;
 };
 
-/* One block a row: each thread keeps its own greatest and the sum that belongs to it. bad: the
-   first row, counted from `first`, whose target is out of range. */
+/* One block a row: each thread keeps its own greatest and the sum that belongs to it. A row,
+   counted from `first`, whose target is out of range is noted. */
 __global__ void
-__launch_bounds__(GPU_BLOCK)
-    softmax_kernel(double *logp, struct head_row *rows, unsigned *bad, const float *logits,
-	const int32_t *targets, const float *coefficient, size_t first, size_t vocabulary)
+__launch_bounds__(GPU_BLOCK) softmax_kernel(double *logp, struct head_row *rows,
+    struct gpu_notes *notes, const float *logits, const int32_t *targets, const float *coefficient,
+    size_t first, size_t vocabulary)
 {
 	__shared__ float part_most[GPU_BLOCK / 32];
 	__shared__ double part_sum[GPU_BLOCK / 32];
@@ -54,7 +55,7 @@ __launch_bounds__(GPU_BLOCK)
 		int32_t target = targets[blockIdx.x];
 
 		if (target < 0 || (size_t)target >= vocabulary) {
-			atomicMin(bad, (unsigned)(first + blockIdx.x));
+			atomicMin(&notes->target, (unsigned)(first + blockIdx.x));
 			target = 0;
 		}
 		logp[blockIdx.x] = (double)row[target] - (double)all - log(sum);
@@ -87,13 +88,12 @@ struct head_loss {
 	void *gradient;	       /* (chunk, PANEL_COLUMNS) act */
 	struct head_row *rows; /* (chunk) */
 	double *logp;	       /* (M) */
-	unsigned *bad;
 };
 
 static enum op_status
 cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
 {
-	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[5] = {0};
+	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[4] = {0};
 	size_t most = size_max(64, CHUNK_BYTES / (v * sizeof(float)));
 	void *area;
 
@@ -102,13 +102,11 @@ cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
 	at[1] = at[0] + line_up(h->chunk * v * sizeof(float));
 	at[2] = at[1] + line_up(h->chunk * columns * sizeof(float));
 	at[3] = at[2] + line_up(h->chunk * sizeof(*h->rows));
-	at[4] = at[3] + line_up(rows * sizeof(double));
-	GPU_TRY(gpu_scratch(ctx, &area, at[4] + sizeof(*h->bad)));
+	GPU_TRY(gpu_scratch(ctx, &area, at[3] + rows * sizeof(double)));
 	h->logits = (float *)area;
 	h->gradient = (char *)area + at[1];
 	h->rows = (struct head_row *)((char *)area + at[2]);
 	h->logp = (double *)((char *)area + at[3]);
-	h->bad = (unsigned *)((char *)area + at[4]);
 	return OP_OK;
 }
 
@@ -136,27 +134,24 @@ op_head_loss(struct op_context *ctx, double *logp, float *dh, const void *hidden
     const struct op_matrix *w, const int32_t *targets, const float *coefficient, size_t rows)
 {
 	size_t width = w->cols, size = ctx->compute == OP_BF16 ? sizeof(bf16) : sizeof(float);
-	unsigned none = 0xffffffffu, bad = none;
 	struct head_loss h = {.w = w};
 
 	if (rows == 0)
 		return OP_OK;
 	GPU_TRY(cut_area(ctx, &h, rows));
-	GPU_TRY(op_upload(ctx, h.bad, &none, sizeof(none)));
 	for (size_t m = 0; m < rows; m += h.chunk) {
 		size_t n = size_min(h.chunk, rows - m);
 
 		GPU_TRY(blas_forward(
 		    ctx, h.logits, OP_F32, (const char *)hidden + m * width * size, w, n));
 		GPU_TRY(GPU_RUN(ctx, softmax_kernel, (unsigned)n, GPU_BLOCK, 0, h.logp + m, h.rows,
-		    h.bad, h.logits, targets + m, dh != NULL ? coefficient + m : NULL, m, w->rows));
+		    ctx->staging->notes, h.logits, targets + m, dh != NULL ? coefficient + m : NULL,
+		    m, w->rows));
 		if (dh != NULL)
 			GPU_TRY(chunk_backward(ctx, &h, dh + m * width, n));
 	}
-	GPU_TRY(op_download(ctx, logp, h.logp, rows * sizeof(double)));
-	GPU_TRY(op_download(ctx, &bad, h.bad, sizeof(bad)));
-	if (bad != none)
-		return op_fail(
-		    ctx, OP_UNSUPPORTED, "the target id of row %u is none of %zu", bad, w->rows);
-	return OP_OK;
+	return gpu_check(ctx,
+	    cudaMemcpyAsync(
+		logp, h.logp, rows * sizeof(double), cudaMemcpyDeviceToHost, ctx->stream),
+	    "download");
 }

@@ -1,6 +1,7 @@
 /* The device's memory of the CPU backend is the host's. */
 #include "kernels/context.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum op_status
@@ -17,6 +18,24 @@ op_free(struct op_context *ctx, void *memory)
 {
 	(void)ctx;
 	memory_free(memory);
+	return OP_OK;
+}
+
+/* By itself, not of memory_new: this is no device's. */
+enum op_status
+op_host_alloc(struct op_context *ctx, void **out, size_t bytes)
+{
+	*out = calloc(1, bytes + 1);
+	if (*out == NULL)
+		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu bytes", bytes);
+	return OP_OK;
+}
+
+enum op_status
+op_host_free(struct op_context *ctx, void *memory)
+{
+	(void)ctx;
+	free(memory);
 	return OP_OK;
 }
 

@@ -1,5 +1,5 @@
 /* Device memory and what crosses to the host. */
-#include "kernels/gpu.h"
+#include "kernels/staging.h"
 
 enum op_status
 op_alloc(struct op_context *ctx, void **out, size_t bytes)
@@ -34,12 +34,35 @@ op_free(struct op_context *ctx, void *memory)
 }
 
 enum op_status
+op_host_alloc(struct op_context *ctx, void **out, size_t bytes)
+{
+	*out = NULL;
+	GPU_TRY(gpu_check(ctx, cudaMallocHost(out, size_max(bytes, 1)), "pinned memory"));
+	memset(*out, 0, bytes);
+	return OP_OK;
+}
+
+enum op_status
+op_host_free(struct op_context *ctx, void *memory)
+{
+	return memory == NULL ? OP_OK : gpu_check(ctx, cudaFreeHost(memory), "cudaFreeHost");
+}
+
+enum op_status
 op_upload(struct op_context *ctx, void *device, const void *host, size_t bytes)
 {
-	if (bytes == 0)
-		return OP_OK;
-	return gpu_check(ctx,
-	    cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, ctx->stream), "upload");
+	for (size_t at = 0, n; at < bytes; at += n) {
+		void *room;
+
+		n = size_min(bytes - at, STAGING_BYTES);
+		GPU_TRY(staging_room(ctx, &room, n));
+		memcpy(room, (const char *)host + at, n);
+		GPU_TRY(gpu_check(ctx,
+		    cudaMemcpyAsync(
+			(char *)device + at, room, n, cudaMemcpyHostToDevice, ctx->stream),
+		    "upload"));
+	}
+	return OP_OK;
 }
 
 enum op_status
@@ -60,8 +83,33 @@ op_zero(struct op_context *ctx, void *device, size_t bytes)
 	return gpu_check(ctx, cudaMemsetAsync(device, 0, bytes, ctx->stream), "cudaMemset");
 }
 
+/* What kernels noted since the last time, and nothing from now on. */
+static enum op_status
+judge(struct op_context *ctx, const struct gpu_notes *found)
+{
+	const unsigned none = 0xffffffffu;
+	const struct gpu_notes n = *found;
+
+	if (n.embed == none && n.target == none)
+		return OP_OK;
+	GPU_TRY(gpu_check(
+	    ctx, cudaMemsetAsync(ctx->staging->notes, 0xff, sizeof(n), ctx->stream), "cudaMemset"));
+	if (n.embed != none)
+		return op_fail(
+		    ctx, OP_UNSUPPORTED, "the id of token %u is none of the table's", n.embed);
+	return op_fail(
+	    ctx, OP_UNSUPPORTED, "the target of row %u is not in the vocabulary", n.target);
+}
+
 enum op_status
 op_sync(struct op_context *ctx)
 {
-	return gpu_check(ctx, cudaStreamSynchronize(ctx->stream), "cudaStreamSynchronize");
+	struct gpu_staging *s = ctx->staging;
+
+	GPU_TRY(gpu_check(ctx,
+	    cudaMemcpyAsync(
+		s->mirror, s->notes, sizeof(*s->notes), cudaMemcpyDeviceToHost, ctx->stream),
+	    "download"));
+	GPU_TRY(gpu_check(ctx, cudaStreamSynchronize(ctx->stream), "cudaStreamSynchronize"));
+	return judge(ctx, s->mirror);
 }

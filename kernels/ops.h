@@ -113,17 +113,22 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
  * The list of ops: X(name, parameters after the context). op_<name>(ctx, ...) returns op_status.
  */
 #define OP_LIST(X)                                                                                 \
-	/* Device memory. alloc: 64-byte aligned, zeroed. download waits for all work before it.   \
-	 */                                                                                        \
+	/* Device memory. alloc: 64-byte aligned, zeroed. upload: host may change as soon as it    \
+	   returns. download and sync wait for all work before them; what an op found wrong        \
+	   meanwhile that it did not wait for (ids, targets) is their status. */                   \
 	X(alloc, (struct op_context * ctx, void **out, size_t bytes))                              \
 	X(free, (struct op_context * ctx, void *memory))                                           \
+	/* Host memory, zeroed, that a device writes to without anybody waiting. */                \
+	X(host_alloc, (struct op_context * ctx, void **out, size_t bytes))                         \
+	X(host_free, (struct op_context * ctx, void *memory))                                      \
 	X(upload, (struct op_context * ctx, void *device, const void *host, size_t bytes))         \
 	X(download, (struct op_context * ctx, void *host, const void *device, size_t bytes))       \
 	X(zero, (struct op_context * ctx, void *device, size_t bytes))                             \
 	X(sync, (struct op_context * ctx))                                                         \
 	/* out (n) act = in (n) float32, rounded to nearest even; a copy where act is float32. */  \
 	X(round, (struct op_context * ctx, void *out, const float *in, size_t n))                  \
-	/* out (T, D) float32 = table[ids[t]] */                                                   \
+	/* out (T, D) float32 = table[ids[t]]; OP_UNSUPPORTED, now or by the next that waits: an   \
+	   id that is none of the table's. */                                                      \
 	X(embed, (struct op_context * ctx, float *out, const struct op_matrix *table,              \
 		     const int32_t *ids, size_t tokens))                                           \
 	/* RMSNorm (Zhang and Sennrich 2019, eq. 4): out act = x * rstd * (w, or 1+w),             \
@@ -191,9 +196,11 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(scatter_rows, (struct op_context * ctx, float *out, const float *in,                     \
 			    const int32_t *rows, size_t count, size_t width))                      \
 	/* Output head and softmax in chunks of rows, never the whole (M, V):                      \
-	   logp (M) float64, host = log softmax(h . W^T)[target]; where dh is not NULL,            \
+	   logp (M) float64, host = log softmax(h . W^T)[target], in op_host_alloc's memory there  \
+	   after the next op_sync, in other memory it is waited for; where dh is not NULL,         \
 	   dh (M, D) float32 = coefficient[m] * (softmax - onehot(target)) . W.                    \
-	   h (M, D) act; targets int32 (M) device; coefficient float32 (M) device. */              \
+	   h (M, D) act; targets int32 (M) device; coefficient float32 (M) device. A target that   \
+	   is not in the vocabulary as an id in embed. */                                          \
 	X(head_loss, (struct op_context * ctx, double *logp, float *dh, const void *h,             \
 			 const struct op_matrix *w, const int32_t *targets,                        \
 			 const float *coefficient, size_t rows))                                   \
@@ -203,7 +210,7 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	/* AdamW (Loshchilov and Hutter 2019, algorithm 2) over one flat buffer of n. */           \
 	X(adamw, (struct op_context * ctx, float *param, float *exp_avg, float *exp_avg_sq,        \
 		     const float *grad, const struct op_adamw *settings, size_t n))                \
-	/* *out, host = sum of squares in float64, in a fixed order. */                            \
+	/* *out, host = sum of squares in float64, in a fixed order. Waits, as sync does. */       \
 	X(sum_squares, (struct op_context * ctx, double *out, const float *in, size_t n))          \
 	/* *index, host = index of the first element that is not finite, or n. */                  \
 	X(first_nonfinite, (struct op_context * ctx, size_t * index, const float *in, size_t n))   \

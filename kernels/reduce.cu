@@ -1,11 +1,9 @@
 /*
  * Reductions of a flat buffer to one value on the host: a block reduces its piece in a fixed order,
- * the host goes over the pieces. They wait for the device.
+ * one more goes over the pieces. They wait for the device.
  */
-#include "kernels/gpu.h"
 #include "kernels/lanes.h"
-
-#include <stdlib.h>
+#include "kernels/staging.h"
 
 enum { PIECE = 16384 };
 
@@ -21,6 +19,20 @@ __launch_bounds__(GPU_BLOCK) sum_squares_kernel(double *out, const float *in, si
 	sum = block_sum<GPU_BLOCK>(sum, part);
 	if (threadIdx.x == 0)
 		out[blockIdx.x] = sum;
+}
+
+/* *out = the sum of in (n), by one block. */
+__global__ void
+__launch_bounds__(GPU_BLOCK) sum_pieces_kernel(double *out, const double *in, size_t n)
+{
+	__shared__ double part[GPU_BLOCK / 32];
+	double sum = 0.0;
+
+	for (size_t i = threadIdx.x; i < n; i += GPU_BLOCK)
+		sum += in[i];
+	sum = block_sum<GPU_BLOCK>(sum, part);
+	if (threadIdx.x == 0)
+		*out = sum;
 }
 
 /* first: of all, in whatever order: the least of integers is the least. */
@@ -39,26 +51,20 @@ enum op_status
 op_sum_squares(struct op_context *ctx, double *out, const float *in, size_t n)
 {
 	size_t pieces = div_up(n, PIECE);
-	double *sums, total = 0.0;
+	double *sums;
 	void *area;
-	enum op_status status;
 
 	*out = 0.0;
 	if (n == 0)
-		return OP_OK;
+		return op_sync(ctx);
 	GPU_TRY(gpu_scratch(ctx, &area, pieces * sizeof(double)));
-	sums = (double *)malloc(pieces * sizeof(double));
-	if (sums == NULL)
-		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu sums", pieces);
-	status =
-	    GPU_RUN(ctx, sum_squares_kernel, (unsigned)pieces, GPU_BLOCK, 0, (double *)area, in, n);
-	if (status == OP_OK)
-		status = op_download(ctx, sums, area, pieces * sizeof(double));
-	for (size_t i = 0; i < pieces && status == OP_OK; i++)
-		total += sums[i];
-	free(sums);
-	*out = total;
-	return status;
+	sums = (double *)area;
+	GPU_TRY(GPU_RUN(ctx, sum_squares_kernel, (unsigned)pieces, GPU_BLOCK, 0, sums, in, n));
+	GPU_TRY(GPU_RUN(
+	    ctx, sum_pieces_kernel, 1, GPU_BLOCK, 0, &ctx->staging->notes->sum, sums, pieces));
+	GPU_TRY(op_sync(ctx));
+	*out = ctx->staging->mirror->sum;
+	return OP_OK;
 }
 
 enum op_status

@@ -3,8 +3,9 @@
  *
  * One fiber for each CUDA thread of a block, one block after another, all on one thread of the
  * machine: fiber.cpp switches, block.cpp decides who runs, warp.cpp and pipe.cpp are the operations
- * of a warp, launch.cpp runs a grid, memory.cpp owns the device's memory, cublas.cpp multiplies,
- * fail.cpp makes calls fail, race.cpp (linked in the race build only) sees every access.
+ * of a warp, launch.cpp runs a grid, memory.cpp owns the device's memory, host.cpp what the host
+ * shares with it and waits for, cublas.cpp multiplies, fail.cpp makes calls fail, race.cpp (linked
+ * in the race build only) sees every access.
  */
 #ifndef CUDA_EMU_EMU_H
 #define CUDA_EMU_EMU_H
@@ -115,6 +116,12 @@ struct emu_heap_use {
 		emu_lock.unlock();
 	}
 };
+
+/* host.cpp */
+struct emu_counts;
+void emu_count(unsigned long emu_counts::*what);
+void emu_copy_host(void *host, size_t bytes, bool to_host); /* done as if at once: it was not */
+void emu_wait_for_all(void);
 
 /* fail.cpp: whether a call is not to be done, but to return *error, which may be success. */
 bool emu_refuses(emu_class c, const char *name, cudaError_t *error);

@@ -40,7 +40,7 @@ $$(EMU_BUILD)/$(1)/libkernels.a: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_KER
 # The very tests of the CPU's ops, linked with the others.
 $$(EMU_BUILD)/$(1)/%.c.o: %.c
 	@mkdir -p $$(@D)
-	$$(call SAY,cc)$$(CC) $$(CFLAGS_ALL) -DRIG_CUDA=1 -c -o $$@ $$<
+	$$(call SAY,cc)$$(CC) $$(CFLAGS_ALL) -Itests/cuda-emu/include -DRIG_CUDA=1 -c -o $$@ $$<
 $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS)): $$(EMU_BUILD)/$(1)/%: $$(EMU_BUILD)/$(1)/tests/unit/%.c.o \
 		$$(EMU_BUILD)/$(1)/kernels/compute.c.o $$(EMU_BUILD)/$(1)/libkernels.a
 	$$(call SAY,link)$$(EMU_CXX) $$(EMU_link_$(1)) -o $$@ $$^ -lm
@@ -57,11 +57,14 @@ cuda-emu: $(addprefix cuda-emu-,$(EMU_MODES))
 $(EMU_BUILD)/fast/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a \
 		$(EMU_BUILD)/fast/kernels/compute.c.o $(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
-# The plan of memory against what the emulation counts.
-$(EMU_BUILD)/fast/test_memory_plan: $(EMU_BUILD)/fast/tests/unit/test_memory_plan.c.o $(BUILD)/libworker.a \
-		$(EMU_BUILD)/fast/kernels/compute.c.o $(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
-	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
-cuda-emu: $(EMU_BUILD)/fast/test_memory_plan
+# Tests of the worker's training, over these kernels: the CPU's own, and what only the emulation sees.
+EMU_TRAIN := test_memory_plan test_trainer test_trainer_evaluate steps
+$(EMU_BUILD)/fast/steps: $(EMU_BUILD)/fast/tests/cuda-emu/steps.c.o
+$(addprefix $(EMU_BUILD)/fast/,$(filter test_%,$(EMU_TRAIN))): $(EMU_BUILD)/fast/%: $(EMU_BUILD)/fast/tests/unit/%.c.o
+$(addprefix $(EMU_BUILD)/fast/,$(EMU_TRAIN)): $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
+		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
+	$(call SAY,link)$(EMU_CXX) -o $@ $(filter %.c.o,$^) $(filter %.a,$^) $(filter-out -ldnnl,$(WORKER_LIBS))
+cuda-emu: $(addprefix $(EMU_BUILD)/fast/,$(EMU_TRAIN))
 # And the worker itself, beside a stepd that starts it: a build folder for the tests of tests/http.
 $(EMU_BUILD)/served/stepd-worker: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
 		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a

@@ -24,8 +24,8 @@
 	X(HOST, "host", 2, "cudaMallocHost, cudaFreeHost")                                         \
 	X(COPY, "copy", 719, "cudaMemcpyAsync")                                                    \
 	X(SET, "set", 719, "cudaMemsetAsync")                                                      \
-	X(STREAM, "stream", 2, "streams made and ended")                                           \
-	X(SYNC, "sync", 719, "cudaStreamSynchronize")                                              \
+	X(STREAM, "stream", 2, "streams and events")                                               \
+	X(SYNC, "sync", 719, "what waits")                                                         \
 	X(ERROR, "error", 719, "cudaGetLastError")                                                 \
 	X(DEVICE, "device", 46, "what asks for, chooses or tunes a device")                        \
 	X(BLAS, "blas", 1, "a cuBLAS handle made, ended, tuned")                                   \

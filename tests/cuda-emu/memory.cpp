@@ -13,6 +13,8 @@
 
 #include <map>
 
+#include "emu_count.h"
+
 static const size_t RANGE = 1ul << 37; /* of addresses */
 enum { PAGE = 4096, ALIGN = 256 };
 
@@ -98,6 +100,7 @@ cudaMalloc(void **out, size_t bytes)
 		return error;
 	if (bytes > memory_size - in_use)
 		return emu_fail(cudaErrorMemoryAllocation);
+	emu_count(&emu_counts::allocations);
 	padded = (bytes + 2 * ALIGN - 1) / ALIGN * ALIGN; /* with a gap behind it */
 	if ((size_t)(top - heap) + padded + PAGE > RANGE)
 		emu_die("out of addresses");
@@ -126,6 +129,7 @@ cudaFree(void *memory)
 		return error;
 	if (it == allocations.end())
 		return emu_fail(cudaErrorInvalidValue);
+	emu_count(&emu_counts::allocations);
 	emu_heap_open(true);
 	ASAN_UNPOISON_MEMORY_REGION(memory, it->second);
 	emu_fill(memory, it->second);
@@ -176,6 +180,10 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, c
 
 	if (bytes > 0)
 		memmove(to, from, bytes);
+	if (kind == cudaMemcpyHostToDevice)
+		emu_copy_host((void *)from, bytes, false);
+	if (kind == cudaMemcpyDeviceToHost)
+		emu_copy_host(to, bytes, true);
 	if (to_device)
 		emu_race_region(to, bytes, EMU_WRITTEN);
 	return cudaSuccess;

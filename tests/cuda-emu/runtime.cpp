@@ -126,29 +126,6 @@ cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 }
 
 cudaError_t
-cudaMallocHost(void **out, size_t bytes)
-{
-	cudaError_t error;
-
-	*out = nullptr;
-	if (emu_refuses(EMU_HOST, "cudaMallocHost", &error))
-		return error;
-	*out = malloc(bytes + 1);
-	return *out != nullptr ? cudaSuccess : emu_fail(cudaErrorMemoryAllocation);
-}
-
-cudaError_t
-cudaFreeHost(void *memory)
-{
-	cudaError_t error;
-
-	if (emu_refuses(EMU_HOST, "cudaFreeHost", &error))
-		return error;
-	free(memory);
-	return cudaSuccess;
-}
-
-cudaError_t
 cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 {
 	cudaError_t error;
@@ -169,15 +146,6 @@ cudaStreamDestroy(cudaStream_t stream)
 		return error;
 	free(stream);
 	return cudaSuccess;
-}
-
-cudaError_t
-cudaStreamSynchronize(cudaStream_t stream)
-{
-	cudaError_t error;
-
-	(void)stream;
-	return emu_refuses(EMU_SYNC, "cudaStreamSynchronize", &error) ? error : cudaSuccess;
 }
 
 const char *

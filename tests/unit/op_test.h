@@ -61,6 +61,13 @@ rig_clear(struct rig *r)
 		OK(op_free(r->ctx, r->owned[--r->count]));
 }
 
+/* What an op refuses, at once or when the device has got there. */
+static inline enum op_status
+rig_refused(struct rig *r, enum op_status status)
+{
+	return status == OP_OK ? op_sync(r->ctx) : status;
+}
+
 static inline void
 rig_close(struct rig *r)
 {

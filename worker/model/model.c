@@ -234,6 +234,7 @@ read_rows(struct model *m, const struct model_files *files, const struct tensor 
 
 	if (model_files_read_rows(files, t->name, buffer, t->dtype, first, count, t->cols, r) != 0)
 		return -1;
+#pragma omp critical(model_upload)
 	status = op_upload(m->ops, to, buffer, count * row);
 	return status == OP_OK ? 0 : model_refuse_op(r, m->ops, status);
 }

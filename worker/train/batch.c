@@ -55,8 +55,7 @@ reserve_rows(struct batch *b, size_t n)
 	b->row_capacity = 0;
 	if (renew(&b->rows, n, sizeof(*b->rows)) != 0 ||
 	    renew(&b->targets, n, sizeof(*b->targets)) != 0 ||
-	    renew(&b->coefficient, n, sizeof(*b->coefficient)) != 0 ||
-	    renew(&b->logp, n, sizeof(*b->logp)) != 0)
+	    renew(&b->coefficient, n, sizeof(*b->coefficient)) != 0)
 		return -1;
 	b->row_capacity = n;
 	return 0;
@@ -95,7 +94,6 @@ batch_fini(struct batch *b)
 	free(b->rows);
 	free(b->targets);
 	free(b->coefficient);
-	free(b->logp);
 	free(b->start);
 	memset(b, 0, sizeof(*b));
 }

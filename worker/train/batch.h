@@ -20,7 +20,6 @@ struct batch {
 	int32_t *ids, *position; /* (tokens) */
 	int32_t *rows, *targets; /* (row_count) */
 	float *coefficient;	 /* (row_count) */
-	double *logp;		 /* (row_count), for what the forward pass gives back */
 	uint32_t *start;	 /* (sequences + 1) */
 	size_t tokens, row_count, sequences;
 	size_t token_capacity, row_capacity, sequence_capacity;

@@ -35,11 +35,17 @@ static int
 score_batch(struct trainer *t, struct evaluation *e, size_t first, size_t count, struct refusal *r)
 {
 	const struct pass p = trainer_pass(t, e->adapter);
-	const double *next = t->work.batch.logp;
+	const size_t before = t->work.rows;
+	const double *next = t->work.logp + before;
+	enum op_status status;
 
 	t->work.acts.dhead = NULL; /* the head's gradient is not wanted */
-	if (t->work.batch.row_count != 0 && request_forward(t, &p, &e->sum, r) != 0)
+	if (t->work.batch.row_count != 0 && request_forward(t, &p, r) != 0)
 		return -1;
+	status = op_sync(t->ops);
+	if (status != OP_OK)
+		return model_refuse_op(r, t->ops, status);
+	request_add(t, before, &e->sum);
 	for (size_t i = first; i < first + count; i++) {
 		size_t rows = batch_datum_rows(e->request.datums[i]);
 

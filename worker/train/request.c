@@ -3,7 +3,7 @@
 #include "worker/model/forward.h"
 
 int
-request_count(struct request *q, const struct trainer *t, struct refusal *r)
+request_count(struct request *q, struct trainer *t, struct refusal *r)
 {
 	q->rows = 0;
 	q->input_tokens = q->supervised_tokens = 0;
@@ -18,7 +18,7 @@ request_count(struct request *q, const struct trainer *t, struct refusal *r)
 	}
 	if (q->rows == 0)
 		return refuse(r, 422, "no supervised token of the batch has a token before it");
-	return 0;
+	return workspace_begin(&t->work, q->rows, r);
 }
 
 int
@@ -34,18 +34,24 @@ request_take(struct trainer *t, const struct request *q, size_t first, float coe
 }
 
 int
-request_forward(struct trainer *t, const struct pass *p, double *sum, struct refusal *r)
+request_forward(struct trainer *t, const struct pass *p, struct refusal *r)
 {
-	const struct batch *b = &t->work.batch;
+	struct workspace *w = &t->work;
 	enum op_status status = forward_layers(p);
 
 	if (status == OP_OK)
-		status = forward_loss(p, b->logp);
+		status = forward_loss(p, w->logp + w->rows);
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
-	for (size_t i = 0; i < b->row_count; i++)
-		*sum -= b->logp[i];
+	w->rows += w->batch.row_count;
 	return 0;
+}
+
+void
+request_add(const struct trainer *t, size_t first, double *sum)
+{
+	for (size_t i = first; i < t->work.rows; i++)
+		*sum -= t->work.logp[i];
 }
 
 int

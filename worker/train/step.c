@@ -16,11 +16,11 @@ struct step {
 	float coefficient; /* of each row: 1 / rows */
 	uint64_t seed;	   /* of this step's dropout masks */
 	uint64_t tokens;   /* packed in the micro-batches so far */
-	double sum;	   /* of -log p so far */
+	double sum;	   /* of -log p */
 };
 
 static int
-check_request(struct step *s, const struct trainer *t, double learning_rate, struct refusal *r)
+check_request(struct step *s, struct trainer *t, double learning_rate, struct refusal *r)
 {
 	if (!(learning_rate > 0 && learning_rate <= FLT_MAX))
 		return refuse(
@@ -41,20 +41,27 @@ step_seed(const struct trainer *t)
 	return (uint64_t)word[1] << 32 | word[0];
 }
 
-/* Forward, loss and backward of the micro-batch in the workspace. */
-static int
-run_batch(struct trainer *t, struct step *s, struct refusal *r)
+/* The pass of the micro-batch in the workspace. */
+static struct pass
+pass_of(const struct trainer *t, const struct step *s)
 {
 	struct pass p = trainer_pass(t, true);
-	enum op_status status;
 
 	p.dropout = (float)t->options.dropout;
 	p.dropout_seed = s->seed;
 	p.first_token = s->tokens;
-	if (request_forward(t, &p, &s->sum, r) != 0)
+	return p;
+}
+
+/* Forward, loss and backward of the micro-batch in the workspace. */
+static int
+run_batch(struct trainer *t, struct step *s, struct refusal *r)
+{
+	const struct pass p = pass_of(t, s);
+	enum op_status status;
+
+	if (request_forward(t, &p, r) != 0)
 		return -1;
-	if (!isfinite(s->sum))
-		return request_refuse(t, &p, "the loss", s->sum, r);
 	status = backward_layers(&p);
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
@@ -62,7 +69,8 @@ run_batch(struct trainer *t, struct step *s, struct refusal *r)
 	return 0;
 }
 
-/* All micro-batches: afterwards grad is the gradient of the request's mean loss. */
+/* All micro-batches: afterwards, when the device has done it, grad is the gradient of the request's
+   mean loss. */
 static int
 run_request(struct trainer *t, struct step *s, struct refusal *r)
 {
@@ -81,17 +89,56 @@ run_request(struct trainer *t, struct step *s, struct refusal *r)
 	return 0;
 }
 
-/* *norm of the gradients; refuses one that is not finite and names the first tensor at fault. */
+/* The loss is not finite: runs the passes again, up to the first micro-batch at fault, and refuses
+   what is wrong there. */
 static int
-measure_norm(const struct trainer *t, double *norm, struct refusal *r)
+refuse_loss(struct trainer *t, struct step *s, struct refusal *r)
 {
-	double sum;
+	double sum = 0;
+	size_t taken;
+
+	s->tokens = 0;
+	t->work.rows = 0;
+	for (size_t i = 0; i < s->request.count; i += taken) {
+		const size_t before = t->work.rows;
+		enum op_status status;
+		struct pass p;
+
+		if (request_take(
+			t, &s->request, i, s->coefficient, t->options.dropout != 0, &taken, r) != 0)
+			return -1;
+		if (t->work.batch.row_count == 0)
+			continue;
+		p = pass_of(t, s);
+		if (request_forward(t, &p, r) != 0)
+			return -1;
+		status = op_sync(t->ops);
+		if (status != OP_OK)
+			return model_refuse_op(r, t->ops, status);
+		request_add(t, before, &sum);
+		if (!isfinite(sum))
+			return request_refuse(t, &p, "the loss", sum, r);
+		s->tokens += t->work.batch.tokens;
+	}
+	return refuse(
+	    r, 503, "the loss is not finite (%g), and was when it was computed again", s->sum);
+}
+
+/* Waits for the device, then knows the loss and the norm of the gradients. Refuses a loss that is
+   not finite, then such a norm, and names the first tensor at fault. */
+static int
+measure(struct trainer *t, struct step *s, double *norm, struct refusal *r)
+{
+	double squares;
 	size_t at;
-	enum op_status status = op_sum_squares(t->ops, &sum, t->grad, t->adapter.size);
+	enum op_status status = op_sum_squares(t->ops, &squares, t->grad, t->adapter.size);
 
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
-	*norm = sqrt(sum);
+	request_add(t, 0, &s->sum);
+	if (!isfinite(s->sum))
+		return refuse_loss(t, s, r);
+	*norm = sqrt(squares);
 	if (isfinite(*norm))
 		return 0;
 	status = op_first_nonfinite(t->ops, &at, t->grad, t->adapter.size);
@@ -137,7 +184,7 @@ trainer_step(struct trainer *t, const struct datum *const *datums, size_t count,
 	struct trainer_result result = {0};
 
 	if (check_request(&s, t, learning_rate, r) != 0 || run_request(t, &s, r) != 0 ||
-	    measure_norm(t, &result.gradient_norm, r) != 0 ||
+	    measure(t, &s, &result.gradient_norm, r) != 0 ||
 	    update(t, learning_rate, result.gradient_norm, r) != 0)
 		return -1;
 	result.loss = s.sum / (double)s.request.rows;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { ROWS = 65536 }; /* of a request, before there has to be more memory for their log p */
+
 /* *size bytes at *memory, instead of fewer. The old ones go first: both need not fit. */
 static int
 grow(struct workspace *w, size_t bytes, struct refusal *r)
@@ -33,7 +35,7 @@ reserve(struct workspace *w, const struct memory_plan *plan, struct refusal *r)
 	if (status != OP_OK)
 		return model_refuse_op(r, w->model->ops, status);
 	w->scratch = plan->scratch;
-	return grow(w, plan->activations, r);
+	return grow(w, plan->activations, r) == 0 ? workspace_begin(w, ROWS, r) : -1;
 }
 
 int
@@ -55,9 +57,32 @@ workspace_fini(struct workspace *w)
 {
 	if (w->memory != NULL)
 		op_free(w->model->ops, w->memory);
+	if (w->logp != NULL)
+		op_host_free(w->model->ops, w->logp);
 	free(w->acts.layers);
 	batch_fini(&w->batch);
 	memset(w, 0, sizeof(*w));
+}
+
+int
+workspace_begin(struct workspace *w, size_t rows, struct refusal *r)
+{
+	void *memory = NULL;
+	enum op_status status;
+
+	w->rows = 0;
+	if (rows <= w->row_capacity)
+		return 0;
+	if (w->logp != NULL)
+		op_host_free(w->model->ops, w->logp);
+	w->logp = NULL;
+	w->row_capacity = 0;
+	status = op_host_alloc(w->model->ops, &memory, rows * sizeof(*w->logp));
+	if (status != OP_OK)
+		return model_refuse_op(r, w->model->ops, status);
+	w->logp = memory;
+	w->row_capacity = rows;
+	return 0;
 }
 
 int

@@ -26,6 +26,9 @@ struct workspace {
 	struct pass_batch on_device; /* views of both, after workspace_upload */
 	void *memory;
 	size_t size; /* bytes of memory */
+	/* log p of the request's rows so far, host; the last ones may be on their way */
+	double *logp;
+	size_t rows, row_capacity;
 	/* What activations and the ops' scratch may take together, and scratch that is there
 	   already: memory_plan.h. */
 	struct memory_backend backend;
@@ -37,6 +40,9 @@ int workspace_init(struct workspace *w, const struct model *model, const struct 
     struct refusal *r);
 /* Zeroed and half-made ones are allowed. */
 void workspace_fini(struct workspace *w);
+
+/* Empties logp, for a request of so many rows. 0, or -1 with *r. */
+int workspace_begin(struct workspace *w, size_t rows, struct refusal *r);
 
 /* Makes the activations those of `shape`, and empties the batch for that many tokens, rows and
    sequences. 0, or -1 with *r (507). */
