@@ -40,12 +40,10 @@ bool http_is_json(const struct http_request *r);
 
 /* The Content-Length, before the body has come; 0 if none was given. */
 uint64_t http_content_length(const struct http_request *r);
-/* The body as a sealed memfd, owned by the request; -1 if it is empty. */
-int http_body_fd(const struct http_request *r);
 size_t http_body_len(const struct http_request *r);
 /* The body mapped, for reading; of an empty body a view of length 0. NULL: no memory. */
 const struct blob_view *http_body(struct http_request *r);
-/* Hands the descriptor over: the caller closes it. -1 if the body is empty. */
+/* The body as a sealed memfd, which the caller closes; -1 if it is empty. */
 int http_body_take(struct http_request *r);
 
 /* Adds a header to the reply to come; copied. */

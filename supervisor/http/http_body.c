@@ -103,12 +103,6 @@ http_body_fini(struct http_request *r)
 	b->reserved = 0;
 }
 
-int
-http_body_fd(const struct http_request *r)
-{
-	return r->body.fd;
-}
-
 size_t
 http_body_len(const struct http_request *r)
 {

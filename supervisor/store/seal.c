@@ -8,7 +8,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "ipc/file.h"
 #include "supervisor/state.h"
 
 enum {
@@ -22,8 +21,7 @@ enum {
 
 _Static_assert(SEAL_OVERHEAD == PREFIX + NONCE + TAG, "what seal.h says");
 _Static_assert(SEAL_KEY_BYTES == crypto_kdf_KEYBYTES &&
-		   SEAL_KEY_BYTES == crypto_aead_xchacha20poly1305_ietf_KEYBYTES &&
-		   SEAL_KEY_BYTES == crypto_secretstream_xchacha20poly1305_KEYBYTES,
+		   SEAL_KEY_BYTES == crypto_aead_xchacha20poly1305_ietf_KEYBYTES,
     "one size for all keys");
 
 static const char state_name[] = "seal.key", credential_name[] = "seal_key";
@@ -128,8 +126,6 @@ seal_key_open(
 		crypto_kdf_derive_from_key(id, sizeof(id), 1, context, master);
 		crypto_kdf_derive_from_key(
 		    key->bytes_key, sizeof(key->bytes_key), 2, context, master);
-		crypto_kdf_derive_from_key(
-		    key->stream_key, sizeof(key->stream_key), 3, context, master);
 		memcpy(key->id, id, sizeof(key->id));
 	}
 	sodium_memzero(master, sizeof(master));
@@ -185,116 +181,6 @@ seal_bytes_open(
 		rc = -EBADMSG;
 	if (rc != 0)
 		memset(out, 0, len - SEAL_OVERHEAD);
-	return rc;
-}
-
-/* As much of len as the file still has from *at, which moves. Its length, or -errno. */
-static ssize_t
-read_from(int fd, uint64_t *at, uint8_t *out, size_t len)
-{
-	size_t have = 0;
-
-	while (have < len) {
-		ssize_t n = pread(fd, out + have, len - have, (off_t)(*at + have));
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		have += (size_t)n;
-	}
-	*at += have;
-	return (ssize_t)have;
-}
-
-enum {
-	PIECE = 1 << 16, /* of a file, before it is sealed */
-	PIECE_TAG = crypto_secretstream_xchacha20poly1305_ABYTES,
-	STREAM_HEADER = crypto_secretstream_xchacha20poly1305_HEADERBYTES,
-	FINAL = crypto_secretstream_xchacha20poly1305_TAG_FINAL,
-};
-
-int
-seal_file(const struct seal_key *key, const char *about, int from, int to)
-{
-	crypto_secretstream_xchacha20poly1305_state stream;
-	uint8_t head[PREFIX + STREAM_HEADER], plain[PIECE], sealed[PIECE + PIECE_TAG];
-	uint64_t at = 0;
-	ssize_t n;
-	int rc;
-
-	put_prefix(key, head);
-	crypto_secretstream_xchacha20poly1305_init_push(&stream, head + PREFIX, key->stream_key);
-	rc = file_write(to, head, sizeof(head));
-	do {
-		/* A piece that is not full is the last one, be it empty. */
-		n = rc == 0 ? read_from(from, &at, plain, PIECE) : rc;
-		if (n < 0) {
-			rc = (int)n;
-			break;
-		}
-		crypto_secretstream_xchacha20poly1305_push(&stream, sealed, NULL, plain, (size_t)n,
-		    (const unsigned char *)about, strlen(about), n < PIECE ? FINAL : 0);
-		rc = file_write(to, sealed, (size_t)n + PIECE_TAG);
-	} while (n == PIECE);
-	sodium_memzero(plain, sizeof(plain));
-	sodium_memzero(&stream, sizeof(stream));
-	return rc;
-}
-
-/* The pieces after the header; the last one must be the one that was sealed as the last. */
-static int
-open_pieces(crypto_secretstream_xchacha20poly1305_state *stream, const char *about, int from,
-    uint64_t at, int to)
-{
-	uint8_t plain[PIECE], sealed[PIECE + PIECE_TAG], tag;
-	int rc = 0;
-	ssize_t n;
-
-	do {
-		n = read_from(from, &at, sealed, sizeof(sealed));
-		if (n < 0)
-			rc = (int)n;
-		else if (n < PIECE_TAG ||
-			 crypto_secretstream_xchacha20poly1305_pull(stream, plain, NULL, &tag,
-			     sealed, (size_t)n, (const unsigned char *)about, strlen(about)) != 0)
-			rc = -EBADMSG;
-		else if ((tag == FINAL) != (n < (ssize_t)sizeof(sealed)))
-			rc = -EBADMSG;
-		else
-			rc = file_write(to, plain, (size_t)n - PIECE_TAG);
-	} while (rc == 0 && n == (ssize_t)sizeof(sealed));
-	sodium_memzero(plain, sizeof(plain));
-	return rc;
-}
-
-int
-seal_file_open(const struct seal_key *key, const char *about, int from, int to)
-{
-	crypto_secretstream_xchacha20poly1305_state stream;
-	uint8_t head[PREFIX + STREAM_HEADER];
-	off_t start = lseek(to, 0, SEEK_CUR);
-	uint64_t at = 0;
-	ssize_t n = read_from(from, &at, head, sizeof(head));
-	int rc = 0;
-
-	if (n < 0)
-		return (int)n;
-	if (n >= PREFIX)
-		rc = check_prefix(key, head);
-	if (rc == 0 && n < (ssize_t)sizeof(head))
-		rc = -EBADMSG;
-	if (rc == 0 && crypto_secretstream_xchacha20poly1305_init_pull(
-			   &stream, head + PREFIX, key->stream_key) != 0)
-		rc = -EBADMSG;
-	if (rc != 0)
-		return rc;
-	rc = open_pieces(&stream, about, from, at, to);
-	sodium_memzero(&stream, sizeof(stream));
-	if (rc != 0 && start >= 0 && ftruncate(to, start) == 0)
-		lseek(to, start, SEEK_SET);
 	return rc;
 }
 

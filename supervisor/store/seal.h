@@ -5,9 +5,8 @@
  *
  * Every sealed thing is bound to `about`, a text that says what it is and whose ("restore-url
  * <session>"), which is not stored: put in another's place it does not open. Sealed bytes are
- * XChaCha20-Poly1305 with a random nonce; sealed files are libsodium's secretstream, whose end is
- * authenticated too. Both begin with a version and the key's id, so that a lost key is told apart
- * from a changed file.
+ * XChaCha20-Poly1305 with a random nonce, behind a version and the key's id, so that a lost key is
+ * told apart from a changed file.
  */
 #ifndef SUPERVISOR_STORE_SEAL_H
 #define SUPERVISOR_STORE_SEAL_H
@@ -24,7 +23,7 @@ enum {
 
 struct seal_key {
 	uint8_t id[SEAL_ID_BYTES];
-	uint8_t bytes_key[SEAL_KEY_BYTES], stream_key[SEAL_KEY_BYTES];
+	uint8_t bytes_key[SEAL_KEY_BYTES];
 };
 
 /* The key: 64 hex digits in <credentials>/seal_key (credentials: $CREDENTIALS_DIRECTORY or NULL),
@@ -45,15 +44,7 @@ void seal_bytes(
 int seal_bytes_open(
     const struct seal_key *key, const char *about, const uint8_t *sealed, size_t len, void *out);
 
-/* Reads `from` from its start to its end and writes it sealed to `to`, at its offset; neither is
-   consumed. Takes as long as the disk does: not for the event loop (supervisor/offload.h). 0 or
-   -errno. */
-int seal_file(const struct seal_key *key, const char *about, int from, int to);
-/* The way back; where it fails nothing is left in `to` beyond its offset. 0, the errors of
-   seal_bytes_open, or -errno. */
-int seal_file_open(const struct seal_key *key, const char *about, int from, int to);
-
-/* A sentence for an error of the two that open. */
+/* A sentence for an error of seal_bytes_open. */
 const char *seal_reason(int error);
 
 #endif

@@ -293,17 +293,6 @@ store_commit_begun(struct store *s, const struct store_write *writes, size_t cou
 	return commit_later(s, writes, count, true, done, ctx);
 }
 
-bool
-store_is_idle(struct store *s)
-{
-	bool idle;
-
-	pthread_mutex_lock(&s->lock);
-	idle = s->waiting.first == NULL && s->finished.first == NULL && !s->busy;
-	pthread_mutex_unlock(&s->lock);
-	return idle;
-}
-
 int
 store_facts(struct store *s, struct store_facts *out)
 {

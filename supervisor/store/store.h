@@ -54,16 +54,14 @@ void store_set_sync(struct store *s, bool sync);
 void store_close(struct store *s);
 
 /* Queues writes as one change. done (may be NULL) is called from the event loop after the change is
-   on disk (0), or could not be made (-errno). Keys and data are copied. 0 or -ENOMEM (done is not
-   called). */
+   on disk (0), or could not be made (-errno). Keys and data are copied. 0; -ENOMEM, or -EINVAL for
+   a key of a wrong length (done is not called). */
 int store_commit(struct store *s, const struct store_write *writes, size_t count,
     void (*done)(void *ctx, int error), void *ctx);
 /* The same, but fails with -ENOSPC unless there is room for another change of this size behind it:
    what is begun with it can be ended although the disk fills up meanwhile. */
 int store_commit_begun(struct store *s, const struct store_write *writes, size_t count,
     void (*done)(void *ctx, int error), void *ctx);
-/* Nothing queued or under way? */
-bool store_is_idle(struct store *s);
 
 /* What an operator wants to know. */
 struct store_facts {

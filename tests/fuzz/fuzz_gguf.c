@@ -33,9 +33,6 @@ read_value(const struct gguf *g, const char *key)
 	if (gguf_ints(g, key, &a))
 		while (gguf_next_int(&a, &i))
 			sum += (unsigned)i;
-	if (gguf_floats(g, key, &a))
-		while (gguf_next_float(&a, &f))
-			sum += f > 0;
 }
 
 int

@@ -226,17 +226,6 @@ gguf_ints(const struct gguf *g, const char *key, struct gguf_array *out)
 }
 
 bool
-gguf_floats(const struct gguf *g, const char *key, struct gguf_array *out)
-{
-	struct gguf_array a;
-
-	if (array(g, key, &a) == NULL || (a.type != GGUF_F32 && a.type != GGUF_F64))
-		return false;
-	*out = a;
-	return true;
-}
-
-bool
 gguf_next_string(struct gguf_array *a, const char **text, size_t *len)
 {
 	uint64_t n;
@@ -257,17 +246,6 @@ gguf_next_int(struct gguf_array *a, int64_t *out)
 	if (a->left == 0)
 		return false;
 	*out = int_at(a->type, a->next);
-	a->next += gguf_type_size[a->type];
-	a->left--;
-	return true;
-}
-
-bool
-gguf_next_float(struct gguf_array *a, double *out)
-{
-	if (a->left == 0)
-		return false;
-	*out = float_at(a->type, a->next);
 	a->next += gguf_type_size[a->type];
 	a->left--;
 	return true;

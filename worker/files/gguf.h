@@ -68,15 +68,13 @@ bool gguf_bool(const struct gguf *g, const char *key, bool *out);
 /* true if the key is a string equal to text. */
 bool gguf_string_is(const struct gguf *g, const char *key, const char *text);
 
-/* A fresh iterator over an array whose elements are of that kind: strings, integers of any width
-   (bool too), or floats. */
+/* A fresh iterator over an array whose elements are of that kind: strings, or integers of any width
+   (bool too). */
 bool gguf_strings(const struct gguf *g, const char *key, struct gguf_array *out);
 bool gguf_ints(const struct gguf *g, const char *key, struct gguf_array *out);
-bool gguf_floats(const struct gguf *g, const char *key, struct gguf_array *out);
 /* The next element, in order; false at the end. Cannot fail otherwise: lengths were checked. */
 bool gguf_next_string(struct gguf_array *a, const char **text, size_t *len);
 bool gguf_next_int(struct gguf_array *a, int64_t *out);
-bool gguf_next_float(struct gguf_array *a, double *out);
 
 size_t gguf_tensor_count(const struct gguf *g);
 const struct gguf_tensor *gguf_tensor_at(const struct gguf *g, size_t index);

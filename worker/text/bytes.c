@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ipc/utf8.h"
-
 bool
 grow_array(void *array, size_t *size, size_t count, size_t each)
 {
@@ -57,14 +55,6 @@ void
 bytes_put_text(struct bytes *b, const char *text)
 {
 	bytes_put(b, text, strlen(text));
-}
-
-void
-bytes_put_point(struct bytes *b, uint32_t point)
-{
-	char utf8[4];
-
-	bytes_put(b, utf8, utf8_put(utf8, point));
 }
 
 void

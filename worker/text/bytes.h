@@ -22,8 +22,6 @@ void bytes_fini(struct bytes *b);
 bool bytes_reserve(struct bytes *b, size_t more);
 void bytes_put(struct bytes *b, const void *data, size_t len);
 void bytes_put_text(struct bytes *b, const char *text);
-/* A code point as UTF-8. */
-void bytes_put_point(struct bytes *b, uint32_t point);
 /* Puts data before what lies at offset `at`. */
 void bytes_insert(struct bytes *b, size_t at, const void *data, size_t len);
 
