@@ -16,6 +16,7 @@
 #include "supervisor/settings/config.h"
 #include "supervisor/signals.h"
 #include "supervisor/store/objects.h"
+#include "supervisor/store/store.h"
 #include "supervisor/cgroup.h"
 #include "supervisor/credentials.h"
 #include "supervisor/notify.h"

@@ -1,13 +1,14 @@
 #include "supervisor/offload.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/queue.h>
 #include <unistd.h>
 
 #include <event2/event.h>
+
+#include "supervisor/thread.h"
 
 struct offload {
 	LIST_ENTRY(offload) link;
@@ -57,20 +58,6 @@ on_ended(evutil_socket_t fd, short what, void *arg)
 	end(arg);
 }
 
-/* Signals are the loop's. */
-static int
-start_thread(struct offload *o)
-{
-	sigset_t all, before;
-	int rc;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	rc = pthread_create(&o->thread, NULL, run, o);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	return rc;
-}
-
 /* Without a thread: the loop waits for it. */
 struct later {
 	void (*done)(void *arg, int result);
@@ -118,7 +105,8 @@ offload_start(
 		o->arg = arg;
 		o->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 		o->ended = o->fd >= 0 ? event_new(base, o->fd, EV_READ, on_ended, o) : NULL;
-		if (o->ended != NULL && event_add(o->ended, NULL) == 0 && start_thread(o) == 0) {
+		if (o->ended != NULL && event_add(o->ended, NULL) == 0 &&
+		    thread_start(&o->thread, run, o) == 0) {
 			LIST_INSERT_HEAD(&running, o, link);
 			return;
 		}

@@ -27,34 +27,6 @@ enum {
 
 const char sessions_not_found[] = "training session not found";
 
-int
-store_start(struct stepd *s)
-{
-	char folder[PATH_MAX];
-	int error, n;
-
-	n = snprintf(folder, sizeof(folder), "%s/store", s->config->state_dir);
-	if (n < 0 || n >= (int)sizeof(folder))
-		return -ENAMETOOLONG;
-	error = store_open(&s->store, s->base, folder);
-	if (error == -EPROTO)
-		log_error("the store in STEPD_STATE_DIR was written by a newer stepd; it was left "
-			  "as it is");
-	else if (error == -EBADMSG)
-		log_error("the store in STEPD_STATE_DIR was left as it is: put a good copy in its "
-			  "place, or move it away to begin without its sessions");
-	else if (error != 0)
-		log_error("the store in STEPD_STATE_DIR does not open: %s", strerror(-error));
-	return error;
-}
-
-void
-store_free(struct stepd *s)
-{
-	store_close(s->store);
-	s->store = NULL;
-}
-
 void
 sessions_slots_changed(struct stepd *s)
 {

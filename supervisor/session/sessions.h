@@ -21,9 +21,7 @@ struct sessions {
 	struct anchoring *anchorings; /* anchor.c: on their way to the disk */
 };
 
-/* Parts of the program (stepd.h): the store, and the sessions on it. */
-int store_start(struct stepd *s);
-void store_free(struct stepd *s);
+/* A part of the program (stepd.h), after the store. */
 int sessions_start(struct stepd *s);
 bool sessions_stop(struct stepd *s);
 void sessions_free(struct stepd *s);

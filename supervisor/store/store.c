@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -13,6 +12,7 @@
 #include "ipc/log.h"
 #include "ipc/monotonic.h"
 #include "supervisor/store/store_env.h"
+#include "supervisor/thread.h"
 
 enum {
 	KEY_LIMIT = 511, /* LMDB's */
@@ -174,21 +174,6 @@ on_wake(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* The thread takes no signals: they are the event loop's. */
-static int
-start_thread(struct store *s)
-{
-	sigset_t all, before;
-	int error;
-
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	error = pthread_create(&s->thread, NULL, writer, s);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	s->running = error == 0;
-	return -error;
-}
-
 int
 store_open(struct store **out, struct event_base *base, const char *folder)
 {
@@ -206,8 +191,11 @@ store_open(struct store **out, struct event_base *base, const char *folder)
 	error = s->wake_fd < 0 ? -errno : store_env_open(&s->env, folder);
 	if (error == 0) {
 		s->wake = event_new(base, s->wake_fd, EV_READ | EV_PERSIST, on_wake, s);
-		error =
-		    s->wake == NULL || event_add(s->wake, NULL) != 0 ? -ENOMEM : start_thread(s);
+		error = s->wake == NULL || event_add(s->wake, NULL) != 0 ? -ENOMEM : 0;
+	}
+	if (error == 0) {
+		error = thread_start(&s->thread, writer, s);
+		s->running = error == 0;
 	}
 	if (error != 0) {
 		store_close(s);

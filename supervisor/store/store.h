@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 struct event_base;
+struct stepd;
 struct store;
 
 /* X(NAME, "name in the environment", what a record is) */
@@ -41,6 +42,10 @@ struct store_write {
 	const void *data;
 	size_t len;
 };
+
+/* A part of the program (stepd.h): the store in the state folder. */
+int store_start(struct stepd *s);
+void store_free(struct stepd *s);
 
 /* Opens or makes the store in a folder (made with mode 0700), and starts its thread. 0; -EPROTO if
    a newer stepd wrote it, -EBADMSG if it is damaged (nothing was changed); -EINVAL if it is no
