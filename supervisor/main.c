@@ -23,6 +23,7 @@
 #include "supervisor/privileges.h"
 #include "supervisor/serve.h"
 #include "supervisor/session/devices.h"
+#include "supervisor/session/devices_again.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/state.h"
 #include "supervisor/status/events.h"
@@ -38,7 +39,7 @@ static const struct stepd_part parts[] = {
     {"store", store_start, NULL, store_free},
     {"objects", objects_start, NULL, objects_free},
     {"transfer", transfer_start, NULL, transfer_free},
-    {"devices", devices_start, NULL, devices_free},
+    {"devices", devices_start, devices_stop, devices_free},
     {"sessions", sessions_start, sessions_stop, sessions_free},
     {"operations", operations_start, operations_stop, operations_free},
     {"events", events_start, events_stop, events_free},
@@ -134,7 +135,7 @@ stop(struct stepd *s, int number)
 	check_stopped(s);
 }
 
-/* Not a stop: whoever rotates a token or a certificate says so by SIGHUP. */
+/* Not a stop: whoever rotates a token or a certificate, or puts a GPU in, says so by SIGHUP. */
 static void
 reload(struct stepd *s)
 {
@@ -142,6 +143,7 @@ reload(struct stepd *s)
 		return;
 	notify_reloading(s);
 	credentials_reload(s);
+	devices_look_again(s, DEVICES_ASKED);
 	notify_reloaded(s);
 }
 

@@ -24,12 +24,13 @@ struct stepd {
 	struct store *store;
 	struct transfer *transfer;
 	struct devices *devices;
+	struct devices_again *devices_again; /* NULL: no GPU is wanted */
 	struct sessions *sessions;
 	struct operations *operations;
 	struct status *status;
 	struct notify *notify;
 	struct events *events;
-	/* what /healthz says; of GPUs as they were found at the start */
+	/* what /healthz says; of GPUs as they were found last */
 	struct {
 		bool cuda_available, cuda_verified, active_session;
 	} health;

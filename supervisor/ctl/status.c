@@ -25,9 +25,9 @@ static const char notes[] =
     "  0  nothing to act on\n"
     "  1  there is; each has a line `attention: ...`: a disk, its inodes or the store at 95 %\n"
     "     or more, or not to be read; a store that has stood still for 30 s; a certificate that\n"
-    "     ends within 7 days; a session that has to be restored, or that several workers in a\n"
-    "     row did not bring back; steps that a client has to send again, or that came out\n"
-    "     otherwise when they were replayed\n"
+    "     ends within 7 days; a GPU that is gone or does not compute; a session that has to be\n"
+    "     restored, or that several workers in a row did not bring back; steps that a client\n"
+    "     has to send again, or that came out otherwise when they were replayed\n"
     "  3  no stepd answers at the socket: nothing is known\n"
     "  4  it does, but not to this user\n";
 

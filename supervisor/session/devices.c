@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/devices_again.h"
 #include "supervisor/session/devices_find.h"
 #include "supervisor/settings/config.h"
 
@@ -29,43 +30,76 @@ tell(const struct device *d, size_t index)
 	if (d->verified)
 		log_info("GPU %zu: %s, %s, %llu MiB, compute capability %s: a product is right",
 		    index, d->name, d->uuid, (unsigned long long)(d->memory >> 20), d->capability);
-	else
+	else if (!d->held)
 		log_error("GPU %zu: %s%s%s: not used: %s", index, d->name,
 		    d->uuid[0] != '\0' ? ", " : "", d->uuid, d->error);
+}
+
+static bool
+is_known(const struct devices *known, const struct device *d)
+{
+	const struct device *k = devices_by_uuid(known, d->uuid);
+
+	return k != NULL && k->verified == d->verified && strcmp(k->error, d->error) == 0;
+}
+
+void
+devices_take(struct stepd *s, const struct devices *found, int error)
+{
+	if (error != 0)
+		log_error(
+		    "no GPU is used: %s --probe: %s", s->config->worker_cuda, fault_text(error));
+	else if (found->count == 0 && found->driver)
+		log_error("no GPU is used: %s; are its device nodes there? nvidia-modprobe -c0 -u "
+			  "makes them",
+		    found->error);
+	else if (found->count == 0)
+		log_info("there is no GPU%s%s", found->error[0] != '\0' ? ": " : "", found->error);
+	s->health.cuda_available = found->count > 0;
+	s->health.cuda_verified = false;
+	for (size_t i = 0; i < found->count; i++) {
+		const struct device *d = &found->at[i];
+
+		if (!is_known(s->devices, d))
+			tell(d, i);
+		s->health.cuda_verified |= d->verified || d->held;
+	}
+	*s->devices = *found;
+}
+
+bool
+devices_wanted(const struct config *c)
+{
+	return c->worker_cuda != NULL && strcmp(c->devices, "cpu") != 0;
 }
 
 int
 devices_start(struct stepd *s)
 {
-	const struct config *c = s->config;
-	struct devices *all = calloc(1, sizeof(*all));
+	struct devices found;
 	int error;
 
-	s->devices = all;
-	if (all == NULL)
+	s->devices = calloc(1, sizeof(*s->devices));
+	if (s->devices == NULL)
 		return -ENOMEM;
-	if (c->worker_cuda == NULL || strcmp(c->devices, "cpu") == 0)
+	if (!devices_wanted(s->config))
 		return 0;
-	error = devices_find(c, all);
-	if (error != 0)
-		log_error("no GPU is used: %s --probe: %s", c->worker_cuda, fault_text(error));
-	else if (all->count == 0 && all->driver)
-		log_error("no GPU is used: %s; are its device nodes there? nvidia-modprobe -c0 -u "
-			  "makes them",
-		    all->error);
-	else if (all->count == 0)
-		log_info("there is no GPU%s%s", all->error[0] != '\0' ? ": " : "", all->error);
-	for (size_t i = 0; i < all->count; i++) {
-		tell(&all->at[i], i);
-		s->health.cuda_available = true;
-		s->health.cuda_verified |= all->at[i].verified;
-	}
-	return 0;
+	error = devices_find(s->config, NULL, NULL, &found);
+	devices_take(s, &found, error);
+	return devices_again_start(s);
+}
+
+bool
+devices_stop(struct stepd *s)
+{
+	devices_again_stop(s);
+	return true;
 }
 
 void
 devices_free(struct stepd *s)
 {
+	devices_again_free(s);
 	free(s->devices);
 	s->devices = NULL;
 }

@@ -6,22 +6,12 @@
 
 #include "supervisor/settings/config.h"
 
-static struct device *
-find(struct devices *all, const char *uuid)
-{
-	for (size_t i = 0; i < all->count; i++) {
-		if (strcmp(all->at[i].uuid, uuid) == 0)
-			return &all->at[i];
-	}
-	return NULL;
-}
-
 /* Takes what is new of the others. */
 static void
 merge(struct devices *all, const struct devices *others)
 {
 	for (size_t i = 0; i < others->count && all->count < DEVICES_MAX; i++) {
-		if (find(all, others->at[i].uuid) == NULL)
+		if (devices_by_uuid(all, others->at[i].uuid) == NULL)
 			all->at[all->count++] = others->at[i];
 	}
 }
@@ -38,8 +28,8 @@ look_for_parts(struct probe_options *o, const char *names, struct devices *all)
 		if (strncmp(at, "MIG-", 4) == 0 && len < sizeof(uuid)) {
 			snprintf(uuid, sizeof(uuid), "%.*s", (int)len, at);
 			o->visible = uuid;
-			if (find(all, uuid) == NULL && probe_run(o, &one) == 0 && one.count == 1 &&
-			    strcmp(one.at[0].uuid, uuid) == 0)
+			if (devices_by_uuid(all, uuid) == NULL && probe_run(o, &one) == 0 &&
+			    one.count == 1 && strcmp(one.at[0].uuid, uuid) == 0)
 				merge(all, &one);
 			o->visible = NULL;
 		}
@@ -75,7 +65,7 @@ tell_sandbox(struct devices *inside, const struct devices *outside)
 {
 	for (size_t i = 0; i < outside->count; i++) {
 		const struct device *o = &outside->at[i];
-		struct device *d = find(inside, o->uuid);
+		struct device *d = devices_by_uuid(inside, o->uuid);
 		char why[128];
 
 		if (!o->verified || (d != NULL && (d->verified || d->held)))
@@ -93,9 +83,11 @@ tell_sandbox(struct devices *inside, const struct devices *outside)
 }
 
 int
-devices_find(const struct config *c, struct devices *out)
+devices_find(const struct config *c, const char *held, const atomic_bool *stop, struct devices *out)
 {
 	struct probe_options o = {.program = c->worker_cuda,
+	    .held = held,
+	    .stop = stop,
 	    .seconds = (unsigned)c->ready_timeout,
 	    .uid = c->worker_uid,
 	    .gid = c->worker_gid};

@@ -5,6 +5,7 @@
 #ifndef SUPERVISOR_SESSION_PROBE_H
 #define SUPERVISOR_SESSION_PROBE_H
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -30,17 +31,20 @@ struct devices {
 
 struct probe_options {
 	const char *program;
-	const char *visible; /* the UUID of the only GPU to look at, or NULL: all */
-	const char *held;    /* UUIDs not to compute on, comma separated, or NULL */
-	bool no_sandbox;     /* outside of the workers' sandbox */
-	unsigned seconds;    /* how long it may take */
-	uid_t uid;	     /* whom it becomes where stepd is the superuser */
+	const char *visible;	 /* the UUID of the only GPU to look at, or NULL: all */
+	const char *held;	 /* UUIDs not to compute on, comma separated, or NULL */
+	bool no_sandbox;	 /* outside of the workers' sandbox */
+	unsigned seconds;	 /* how long it may take */
+	const atomic_bool *stop; /* true: it is over at once (-ECANCELED); or NULL */
+	uid_t uid;		 /* whom it becomes where stepd is the superuser */
 	gid_t gid;
 };
 
 /* Runs program --probe and waits for it. 0, or -errno with no device: -ETIMEDOUT, -EBADMSG (not the
-   answer of a probe), -ECHILD (it failed). Any thread may. */
+   answer of a probe), -ECHILD (it failed), -ECANCELED. Any thread may. */
 int probe_run(const struct probe_options *options, struct devices *out);
+/* The one with that UUID, or NULL: none, or the UUID is "". */
+struct device *devices_by_uuid(const struct devices *all, const char *uuid);
 /* The answer of a probe: 0 or -EBADMSG. */
 int probe_parse(const char *text, size_t len, struct devices *out);
 

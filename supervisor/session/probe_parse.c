@@ -87,14 +87,14 @@ get_device(struct json v, size_t index, struct device *d)
 	return get_uuid(json_get(v, "uuid"), d->uuid, sizeof(d->uuid));
 }
 
-static bool
-is_new(const struct devices *all, const struct device *d)
+struct device *
+devices_by_uuid(const struct devices *all, const char *uuid)
 {
-	for (size_t i = 0; i < all->count; i++) {
-		if (d->uuid[0] != '\0' && strcmp(all->at[i].uuid, d->uuid) == 0)
-			return false;
+	for (size_t i = 0; uuid[0] != '\0' && i < all->count; i++) {
+		if (strcmp(all->at[i].uuid, uuid) == 0)
+			return (struct device *)&all->at[i];
 	}
-	return true;
+	return NULL;
 }
 
 static bool
@@ -111,7 +111,7 @@ get_all(struct json root, struct devices *out)
 	json_foreach (v, list) {
 		struct device *d = &out->at[out->count];
 
-		if (!get_device(v, out->count, d) || !is_new(out, d))
+		if (!get_device(v, out->count, d) || devices_by_uuid(out, d->uuid) != NULL)
 			return false;
 		out->count++;
 	}

@@ -17,6 +17,14 @@ on_ready(void *ctx, const struct message_ready *ready)
 	session_event(ctx, EV_STARTED, &in);
 }
 
+/* A GPU that its worker cannot use is looked at when it is given back. */
+static void
+doubt(struct session *s)
+{
+	if (s->slot != NULL && s->slot->kind == SLOT_GPU)
+		s->slot->doubted = true;
+}
+
 static int
 on_answer(void *ctx, struct message *m)
 {
@@ -31,6 +39,9 @@ on_answer(void *ctx, struct message *m)
 	    failed.status > 599)
 		return -EBADMSG;
 	in.failed = &failed;
+	/* Its device, for all that it knows. */
+	if (failed.status == 503)
+		doubt(ctx);
 	session_event(ctx, EV_REFUSED, &in);
 	return in.error;
 }
@@ -42,6 +53,8 @@ on_died(void *ctx, const struct child_death *death)
 	struct session *s = ctx;
 
 	s->child = NULL;
+	if (death->class == CHILD_DEVICE_LOST)
+		doubt(s);
 	s->ends[death->class] += death->class != CHILD_CLEAN;
 	s->ended = child_class_name(death->class);
 	snprintf(s->record.reason, sizeof(s->record.reason), "%s", child_class_text(death->class));

@@ -12,6 +12,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/session/anchor_find.h"
+#include "supervisor/session/devices_again.h"
 #include "supervisor/session/kept_clock.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions_load.h"
@@ -233,6 +234,8 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	struct session *s;
 	uint8_t id[16];
 
+	if (slot == NULL)
+		devices_look_again(stepd, DEVICES_LACKED);
 	if (!slots_have(&stepd->sessions->slots, SLOT_ANY)) {
 		*status = 503;
 		*sentence = "accelerator unavailable";
@@ -266,10 +269,16 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 void
 sessions_release(struct session *s)
 {
+	bool doubted;
+
 	if (s->slot == NULL)
 		return;
+	doubted = s->slot->doubted;
+	s->slot->doubted = false;
 	slot_release(s->slot);
 	s->slot = NULL;
+	if (doubted)
+		devices_look_again(s->stepd, DEVICES_ASKED);
 	sessions_slots_changed(s->stepd);
 }
 

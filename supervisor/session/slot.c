@@ -80,6 +80,57 @@ slots_init(struct slots *s, const struct devices *found, const char *wanted, cha
 	return 0;
 }
 
+bool
+slots_mean(const struct devices *found, const char *wanted, const struct device *d)
+{
+	if (strcmp(wanted, "auto") == 0 || strcmp(wanted, "cpu") == 0)
+		return *wanted == 'a';
+	for (const char *at = wanted;; at++) {
+		size_t len = strcspn(at, ",");
+
+		if (find_gpu(found, at, len) == d)
+			return true;
+		at += len;
+		if (*at == '\0')
+			return false;
+	}
+}
+
+static bool
+has_slot(const struct slots *s, const struct device *d)
+{
+	for (size_t i = 0; i < s->count; i++) {
+		if (strcmp(s->slots[i].device, d->uuid) == 0)
+			return true;
+	}
+	return false;
+}
+
+void
+slots_update(struct slots *s, const struct devices *found, const char *wanted)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < s->count; i++) {
+		struct slot *slot = &s->slots[i];
+		const struct device *d = devices_by_uuid(found, slot->device);
+
+		if (slot->kind == SLOT_GPU)
+			slot->closed = d == NULL || !(d->verified || d->held);
+	}
+	for (size_t i = 0; i < found->count; i++) {
+		const struct device *d = &found->at[i];
+
+		if (d->verified && s->count < SLOTS_MAX && !has_slot(s, d) &&
+		    slots_mean(found, wanted, d))
+			add_gpu(s, d);
+	}
+	for (size_t i = 0; i < s->count; i++)
+		any |= s->slots[i].kind == SLOT_GPU;
+	for (size_t i = 0; i < s->count; i++)
+		s->slots[i].closed |= s->slots[i].kind == SLOT_CPU && any;
+}
+
 static bool
 is_of(const struct slot *slot, enum slot_kind kind)
 {
@@ -90,9 +141,11 @@ struct slot *
 slots_take(struct slots *s, enum slot_kind kind)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (!s->slots[i].taken && is_of(&s->slots[i], kind)) {
-			s->slots[i].taken = true;
-			return &s->slots[i];
+		struct slot *slot = &s->slots[i];
+
+		if (!slot->taken && !slot->closed && is_of(slot, kind)) {
+			slot->taken = true;
+			return slot;
 		}
 	}
 	return NULL;
@@ -102,7 +155,7 @@ bool
 slots_have(const struct slots *s, enum slot_kind kind)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (is_of(&s->slots[i], kind))
+		if (is_of(&s->slots[i], kind) && (s->slots[i].taken || !s->slots[i].closed))
 			return true;
 	}
 	return false;
@@ -129,7 +182,7 @@ bool
 slots_any_free(const struct slots *s)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (!s->slots[i].taken)
+		if (!s->slots[i].taken && !s->slots[i].closed)
 			return true;
 	}
 	return false;

@@ -25,6 +25,8 @@ struct slot {
 	char bus[16];	 /* where the GPU is, "" = not known */
 	char name[64];	 /* what people call it */
 	bool taken;
+	bool closed;  /* to new sessions: the GPU is gone, or computes no more */
+	bool doubted; /* its worker said so: to be looked at when it is given back */
 };
 
 struct slots {
@@ -35,9 +37,15 @@ struct slots {
 /* wanted: STEPD_DEVICES. A GPU has a slot if it is verified. 0, or -EINVAL where something is named
    that is not there: unknown says what. Where no GPU was found at all, nobody can know. */
 int slots_init(struct slots *s, const struct devices *found, const char *wanted, char unknown[128]);
-/* A free slot of that kind, now taken, or NULL. */
+/* What was found later: slots of GPUs that are gone or do not verify are closed, of those that do,
+   opened; GPUs that are new have slots if `wanted` means them, and then a CPU that had one because
+   there was none is closed. A session stays where it is. */
+void slots_update(struct slots *s, const struct devices *found, const char *wanted);
+/* Does STEPD_DEVICES mean this one of those that were found? */
+bool slots_mean(const struct devices *found, const char *wanted, const struct device *d);
+/* A free slot of that kind that is not closed, now taken, or NULL. */
 struct slot *slots_take(struct slots *s, enum slot_kind kind);
-/* Is there one of that kind, free or not? */
+/* Is there one of that kind, free or not, that is not closed? */
 bool slots_have(const struct slots *s, enum slot_kind kind);
 /* NULL is allowed. */
 void slot_release(struct slot *slot);

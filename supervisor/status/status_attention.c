@@ -6,6 +6,7 @@
 
 #include "supervisor/http/tls.h"
 #include "supervisor/session/sessions.h"
+#include "supervisor/settings/config.h"
 #include "supervisor/status/status_write.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
@@ -103,6 +104,29 @@ tell_certificate(struct stepd *s, struct json_writer *w)
 		tell(w, "the TLS certificate ends in less than %d days", CERTIFICATE_DAYS);
 }
 
+/* GPUs that are meant and do not compute, and those that had a slot and are gone. */
+static void
+tell_gpus(struct stepd *s, struct json_writer *w)
+{
+	const struct slots *slots = &s->sessions->slots;
+	const struct devices *all = s->devices;
+
+	for (size_t i = 0; i < all->count; i++) {
+		const struct device *d = &all->at[i];
+
+		if (!d->verified && !d->held && slots_mean(all, s->config->devices, d))
+			tell(w, "GPU %zu (%s%s%s) is not used: %s", i, d->name,
+			    d->name[0] != '\0' ? ", " : "", d->uuid, d->error);
+	}
+	for (size_t i = 0; i < slots->count; i++) {
+		const struct slot *slot = &slots->slots[i];
+
+		if (slot->closed && slot->kind == SLOT_GPU &&
+		    devices_by_uuid(all, slot->device) == NULL)
+			tell(w, "GPU %s, %s, is gone", slot->device, slot->name);
+	}
+}
+
 static void
 tell_session(const struct session *s, struct json_writer *w)
 {
@@ -136,6 +160,7 @@ status_write_attention(struct stepd *s, const struct status_facts *facts, struct
 	tell_disks(facts, w);
 	tell_store(s, w);
 	tell_certificate(s, w);
+	tell_gpus(s, w);
 	for (const struct session *at = s->sessions->first; at != NULL; at = at->next) {
 		if (at->state != SESSION_CLOSED && told++ < STATUS_SESSIONS_MAX)
 			tell_session(at, w);

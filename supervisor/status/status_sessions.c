@@ -5,6 +5,12 @@
 #include "supervisor/status/status_write.h"
 #include "supervisor/stepd.h"
 
+static const char *
+slot_state(const struct slot *slot)
+{
+	return slot->taken ? "taken" : slot->closed ? "closed" : "free";
+}
+
 static void
 put_slots(struct stepd *s, struct json_writer *w)
 {
@@ -19,7 +25,7 @@ put_slots(struct stepd *s, struct json_writer *w)
 			at = at->next;
 		json_write_object(w);
 		json_put_string(w, "device", slots->slots[i].device);
-		json_put_string(w, "state", slots->slots[i].taken ? "taken" : "free");
+		json_put_string(w, "state", slot_state(&slots->slots[i]));
 		json_put_string(w, "session_id", at != NULL ? at->record.id : NULL);
 		json_write_object_end(w);
 	}

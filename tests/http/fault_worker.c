@@ -293,6 +293,8 @@ serve(struct message *m)
 		refuse(m->request, 507, "no memory for so much", -1);
 	} else if (strcmp(fault, "refuse") == 0) {
 		refuse(m->request, 422, "refused by the fault", -1);
+	} else if (strcmp(fault, "device") == 0) {
+		refuse(m->request, 503, "accelerator unavailable: by the fault", -1);
 	} else if (strcmp(fault, "status") == 0) {
 		refuse(m->request, 200, "no failure at all", -1);
 	} else if (m->type == MSG_OPEN) {

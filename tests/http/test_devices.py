@@ -26,7 +26,7 @@ if [ "$1" = --probe ]; then
 	exit
 fi
 tr "\\0" "\\n" </proc/$$/environ >FOLDER/state/gpu.$CUDA_VISIBLE_DEVICES
-exec "FAULT_WORKER" "$@"
+exec "FAULT_WORKER" $(cat FOLDER/faults) "$@"
 """
 
 
@@ -54,11 +54,39 @@ class Gpus(Trainer):
             if words is not None:
                 with open(os.path.join(folder, name), "w") as f:
                     f.write(words)
+        open(os.path.join(folder, "faults"), "w").close()
         super().__init__(folder=folder, STEPD_WORKER_CUDA=self.cuda, **{"STEPD_READY_TIMEOUT": "30", "STEPD_DEVICES": "auto", **settings})
 
     def health(self):
         h = self.ask("GET", "/healthz")[1]
         return h["cuda_available"], h["cuda_verified"]
+
+    def say(self, name, words):
+        """What the probes to come say, or the faults of workers to come."""
+        with open(os.path.join(self.folder, name + ".new"), "w") as f:
+            f.write(words)
+        os.rename(os.path.join(self.folder, name + ".new"), os.path.join(self.folder, name))
+
+    def slots(self):
+        return [(slot["device"], slot["state"]) for slot in self.document()["slots"]]
+
+    def until_slots(self, *wanted):
+        """Waits for them: the loop answers meanwhile."""
+        end = time.monotonic() + 60
+        while self.slots() != list(wanted) and time.monotonic() < end:
+            time.sleep(0.02)
+        check(self.slots() == list(wanted), "slots", wanted, self.slots(), self.logged()[-2000:])
+
+    def look(self, words, *wanted):
+        self.say("answer", words)
+        self.process.send_signal(signal.SIGHUP)
+        self.until_slots(*wanted)
+
+    def attention(self):
+        return [a for a in self.document()["attention"] if "GPU" in a]
+
+    def probed(self):
+        return self.left("probes").count("probe")
 
     def left(self, name):
         with open(os.path.join(self.state, name)) as f:
@@ -239,4 +267,88 @@ check(until(t, s, "ready")["device"] == "New", "another GPU: it is back", t.stat
 check("was on the CPU" in until(t, other, "needs_restore")["reason"], "the other waits", t.status(other))
 check(t.train(s)[2].get("stepd-step") == "2", "and goes on")
 t.__exit__(None)
+
+# GPUs come and go while stepd runs.
+A, B = UUIDS[:2]
+with Gpus(answer(device(0))) as t:
+    check(t.slots() == [(A, "free")] and t.attention() == [], "one", t.slots(), t.attention())
+    t.look(answer(device(0), device(1)), (A, "free"), (B, "free"))
+    a = t.opened()
+    # One that a session has is not computed on.
+    t.look(answer(device(0, "a session has it", held=True), device(1, "cudaMalloc: no")), (A, "taken"), (B, "closed"))
+    check("STEPD_GPUS_HELD=%s\n" % A in t.left("probe.env"), "held", t.left("probe.env"))
+    check(t.attention() == ["GPU 1 (Card 1, %s) is not used: cudaMalloc: no" % B], "attention", t.attention())
+    check(t.health() == (True, True), "the other one computes")
+    check(t.open()[0] == 409, "no other session")
+    t.look(answer(device(0, "a session has it", held=True), device(1)), (A, "taken"), (B, "free"))
+    check(t.attention() == [], "no attention", t.attention())
+    b = t.opened()
+    check(t.status(b)["device"] == "Card 1", "it has sessions again", t.status(b))
+    t.render(a, "e")
+    # A session stays, also where its GPU is gone.
+    t.look(answer(device(0, "a session has it", held=True)), (A, "taken"), (B, "taken"))
+    check(t.train(a)[0] == 200, "and works")
+    closed(a, b)
+    t.until_slots((A, "free"), (B, "closed"))
+    check(t.attention() == ["GPU %s, Card 1, is gone" % B], "gone", t.attention())
+    t.look(answer(), (A, "closed"), (B, "closed"))
+    check(t.health() == (False, False) and t.open()[0] == 503, "none is left")
+    t.look("garbage", (A, "closed"), (B, "closed"))
+    t.look(answer(device(0, uuid=B)), (A, "closed"), (B, "free"))
+    t.look(answer(device(0, uuid=B), device(1, uuid=UUIDS[2])), (A, "closed"), (B, "free"), (UUIDS[2], "free"))
+    closed(t.opened(), t.opened())
+
+with Gpus(answer(device(0), device(1)), STEPD_DEVICES="1") as t:
+    t.look(answer(device(0), device(1), device(2)), (B, "free"))
+    check(t.attention() == [], "others are not meant")
+
+with Gpus(answer()) as t:
+    cpu = t.opened()
+    t.look(answer(device(0)), ("cpu", "taken"), (A, "free"))
+    gpu = t.opened()
+    check(t.status(gpu)["device"] == "Card 0" and t.open()[0] == 409, "the first GPU", t.status(gpu))
+    t.render(cpu, "e")
+    check(t.train(cpu)[0] == 200, "the CPU's session stays")
+    closed(cpu, gpu)
+    t.until_slots(("cpu", "closed"), (A, "free"))
+    check(t.attention() == [], "no attention", t.attention())
+
+# Who finds no slot has it looked for, but not each time.
+with Gpus(answer(device(0))) as t:
+    a = t.opened()
+    t.say("answer", answer(device(0, "a session has it", held=True), device(1)))
+    check(t.open()[0] == 409, "no slot")
+    t.until_slots((A, "taken"), (B, "free"))
+    b = t.opened()
+    check(t.open()[0] == t.open()[0] == 409 and t.probed() == 2, "looked for once", t.probed())
+    closed(a, b)
+
+# A worker that cannot use its GPU: looked at when it is given back.
+with Gpus(answer(device(0))) as t:
+    t.say("faults", "OPEN:1:device")
+    t.say("answer", answer(device(0, "cudaSetDevice: no")))
+    status, body, _ = t.open()
+    check(status == 503 and "by the fault" in body["detail"], "told", status, body)
+    t.until_slots((A, "closed"))
+    check(t.open()[0] == 503, "not a second time")
+
+# A driver that hangs holds nobody up, nor a stop.
+def hang(t):
+    with open(t.cuda) as f:
+        script = f.read()
+    t.say("worker-cuda", script.replace("\tcat ", "\texec sleep 600 # "))
+    os.chmod(t.cuda, stat.S_IRWXU)
+    t.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 60
+    while t.probed() < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    check(t.probed() == 2 and t.health() == (True, True), "it answers")
+
+
+with Gpus(answer(device(0)), STEPD_READY_TIMEOUT="1") as t:
+    hang(t)
+    t.until_slots((A, "closed"))
+    check("had not ended within" in t.logged(), "told", t.logged())
+with Gpus(answer(device(0)), STEPD_READY_TIMEOUT="600") as t:
+    hang(t)
 finish()

@@ -1,0 +1,138 @@
+#include "supervisor/session/devices_again.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ipc/log.h"
+#include "ipc/monotonic.h"
+#include "supervisor/offload.h"
+#include "supervisor/session/devices.h"
+#include "supervisor/session/devices_find.h"
+#include "supervisor/session/sessions.h"
+#include "supervisor/settings/config.h"
+
+enum { PAUSE_SECONDS = 60 };
+
+struct devices_again {
+	struct stepd *stepd;
+	bool looking, more; /* more: asked for while it was looking */
+	double next;	    /* monotonic seconds: not before, unless it is asked for */
+	atomic_bool stop;
+	/* of the thread */
+	char held[SLOTS_MAX * 65];
+	struct devices found;
+};
+
+static void
+name_held(struct devices_again *a)
+{
+	const struct slots *slots = &a->stepd->sessions->slots;
+	size_t len = 0;
+
+	a->held[0] = '\0';
+	for (size_t i = 0; i < slots->count; i++) {
+		const struct slot *slot = &slots->slots[i];
+
+		if (slot->kind == SLOT_GPU && slot->taken)
+			len += (size_t)snprintf(a->held + len, sizeof(a->held) - len, "%s%s",
+			    len > 0 ? "," : "", slot->device);
+	}
+}
+
+/* Which slots were opened or closed. */
+static void
+tell_changes(const struct slots *before, const struct slots *now)
+{
+	for (size_t i = 0; i < now->count; i++) {
+		const struct slot *slot = &now->slots[i];
+		bool was_closed = i >= before->count || before->slots[i].closed;
+
+		if (slot->closed && !was_closed)
+			log_warning("slot %zu, %s: no new session there", i, slot->device);
+		else if (!slot->closed && was_closed)
+			log_info("slot %zu, %s: open", i, slot->device);
+	}
+}
+
+static void
+update(struct stepd *s, const struct devices *found, int error)
+{
+	struct slots *slots = &s->sessions->slots, before = *slots;
+
+	devices_take(s, found, error);
+	slots_update(slots, found, s->config->devices);
+	tell_changes(&before, slots);
+}
+
+static int
+work(void *arg)
+{
+	struct devices_again *a = arg;
+
+	return devices_find(
+	    a->stepd->config, a->held[0] != '\0' ? a->held : NULL, &a->stop, &a->found);
+}
+
+static void
+done(void *arg, int error)
+{
+	struct devices_again *a = arg;
+	struct stepd *s = a->stepd;
+
+	a->looking = false;
+	a->next = monotonic_seconds() + PAUSE_SECONDS;
+	if (s->stopping || s->sessions->ending || error == -ECANCELED)
+		return;
+	update(s, &a->found, error);
+	if (a->more) {
+		a->more = false;
+		devices_look_again(s, DEVICES_ASKED);
+	}
+}
+
+void
+devices_look_again(struct stepd *s, enum devices_reason reason)
+{
+	struct devices_again *a = s->devices_again;
+
+	if (a == NULL || s->sessions == NULL || s->stopping)
+		return;
+	if (a->looking) {
+		a->more |= reason == DEVICES_ASKED;
+		return;
+	}
+	if (reason == DEVICES_LACKED && monotonic_seconds() < a->next)
+		return;
+	a->looking = true;
+	name_held(a);
+	offload_start(s->base, work, done, a);
+}
+
+int
+devices_again_start(struct stepd *s)
+{
+	struct devices_again *a = calloc(1, sizeof(*a));
+
+	if (a == NULL)
+		return -ENOMEM;
+	a->stepd = s;
+	s->devices_again = a;
+	return 0;
+}
+
+void
+devices_again_stop(struct stepd *s)
+{
+	if (s->devices_again != NULL)
+		atomic_store(&s->devices_again->stop, true);
+}
+
+void
+devices_again_free(struct stepd *s)
+{
+	free(s->devices_again);
+	s->devices_again = NULL;
+}
