@@ -5,8 +5,8 @@
  *	STATUS=			a line for `systemctl status`
  *	RELOADING=1, READY=1	around a SIGHUP
  *	STOPPING=1		a stop began; EXTEND_TIMEOUT_USEC for as long as the loop turns
- *	WATCHDOG=1		at half of $WATCHDOG_USEC, if the loop turns and no change has
- *waited for the store's thread longer than that
+ *	WATCHDOG=1		at half of $WATCHDOG_USEC, if the loop turns and the store's
+ *				thread has let no change wait longer than that
  */
 #ifndef SUPERVISOR_NOTIFY_H
 #define SUPERVISOR_NOTIFY_H

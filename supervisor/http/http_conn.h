@@ -5,8 +5,8 @@
  *	any of them -> REPLY -> LINGER -> closed	a refusal, or the last answer
  *	BODY -> LATE -> BODY -> REPLY			a refusal that waits (http_refuse_late)
  *
- * A connection has at most one request; what a client sends ahead waits in its input buffer, which
- *is bounded, so answers come in order and nothing piles up.
+ * A connection has at most one request; what a client sends ahead waits in its input buffer,
+ * which is bounded, so answers come in order and nothing piles up.
  */
 #ifndef SUPERVISOR_HTTP_HTTP_CONN_H
 #define SUPERVISOR_HTTP_HTTP_CONN_H
@@ -81,7 +81,7 @@ struct http_request {
 	void *data;
 	void (*gone)(struct http_request *r, void *data);
 	void (*end)(void *data);
-	struct timespec begun;
+	double begun; /* monotonic seconds */
 };
 
 struct http_conn {

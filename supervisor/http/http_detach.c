@@ -3,8 +3,8 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "ipc/monotonic.h"
 #include "supervisor/http/http_conn.h"
 
 /* What a connection still asks of the request that it answers. */
@@ -32,7 +32,7 @@ http_detach(struct http_request *r, http_sink *sink, void *ctx)
 	if (r == NULL) {
 		d->body.fd = -1;
 		d->label = "detached";
-		clock_gettime(CLOCK_MONOTONIC, &d->begun);
+		d->begun = monotonic_seconds();
 	} else {
 		*d = *r;
 		if (leave_head(r, &d->head) != 0) {

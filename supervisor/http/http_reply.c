@@ -9,6 +9,7 @@
 #include "ipc/fault.h"
 #include "ipc/json_write.h"
 #include "ipc/log.h"
+#include "ipc/monotonic.h"
 #include "supervisor/http/http_conn.h"
 
 enum { HEAD_LINE_BYTES = 256 }; /* types are constants of ours */
@@ -83,13 +84,9 @@ http_add_header(struct http_request *r, const char *name, const char *value)
 }
 
 static double
-milliseconds_since(const struct timespec *begun)
+milliseconds_of(const struct http_request *r)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (double)(now.tv_sec - begun->tv_sec) * 1e3 +
-	       (double)(now.tv_nsec - begun->tv_nsec) / 1e6;
+	return (monotonic_seconds() - r->begun) * 1e3;
 }
 
 /* The status line and the headers. A request that never got a head (a refusal) is answered too. */
@@ -133,7 +130,7 @@ http_reply_begin(struct http_request *r, unsigned status, const char *type, uint
 	struct http_conn *c = r->conn;
 
 	log_debug("%s %s %u %.1f ms%s%s%s", r->head.method != NULL ? r->head.method : "?", r->label,
-	    status, milliseconds_since(&r->begun), *r->caller != '\0' ? ", token " : "", r->caller,
+	    status, milliseconds_of(r), *r->caller != '\0' ? ", token " : "", r->caller,
 	    c == NULL ? ", client gone" : "");
 	r->server->answered[status / 100 % 6]++;
 	if (c == NULL)
@@ -159,8 +156,7 @@ static void
 pour(struct http_request *r, struct http_answer *answer)
 {
 	answer->headers = r->headers != NULL ? r->headers : "";
-	log_debug(
-	    "%s %u %.1f ms, nobody waits", r->label, answer->status, milliseconds_since(&r->begun));
+	log_debug("%s %u %.1f ms, nobody waits", r->label, answer->status, milliseconds_of(r));
 	r->sink(r->sink_ctx, answer);
 	http_request_free(r);
 }

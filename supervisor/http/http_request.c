@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <time.h>
 
+#include "ipc/monotonic.h"
 #include "ipc/request_body.h"
 #include "supervisor/http/http_conn.h"
 #include "supervisor/http/percent.h"
@@ -22,7 +22,7 @@ http_request_new(struct http_conn *c)
 	r->label = "?";
 	memcpy(r->peer, c->peer, sizeof(r->peer));
 	r->origin = c->origin;
-	clock_gettime(CLOCK_MONOTONIC, &r->begun);
+	r->begun = monotonic_seconds();
 	return r;
 }
 

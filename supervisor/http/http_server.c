@@ -214,9 +214,9 @@ http_server_busy(const struct http_server *s)
 	const struct http_conn *c;
 	unsigned n = 0;
 
-	TAILQ_FOREACH(c, &s->conns, link)
-	n += !c->late && ((c->state == HTTP_BODY && c->trusted) || c->state == HTTP_HANDLE ||
-			     c->state == HTTP_REPLY);
+	TAILQ_FOREACH (c, &s->conns, link)
+		n += !c->late && ((c->state == HTTP_BODY && c->trusted) ||
+				     c->state == HTTP_HANDLE || c->state == HTTP_REPLY);
 	return n;
 }
 

@@ -16,8 +16,8 @@ int anchor_file_check(int fd, const char *sha256);
 /* Gives an open file a name that is on the disk; one of that name before it goes. 0 or -errno: not
    every file system can. */
 int anchor_file_link(int fd, const char *folder, const char *name);
-/* Opens the file of a name and checks it, several times within a second where that may help. 0 and
- *fd, or an error, with *fd to be closed unless it is -1. */
+/* Opens the file of a name and checks it, several times within a second where that may help.
+   0 and *fd; or an error, with *fd to be closed unless it is -1. */
 int anchor_file_find(int *fd, const char *folder, const char *name, const char *sha256);
 /* Says this error that the file is not there, or another one? Any other may pass. */
 bool anchor_file_is_wrong(int error);

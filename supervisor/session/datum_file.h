@@ -1,7 +1,7 @@
 /*
  * The datums of a session on the disk, sealed, where STEPD_PERSIST_DATA says so: what was rendered
- * is there again after stepd was started again. One file per session in the state folder's
- *`datums`, removed when the session is closed. A part is one answer of the worker to a render call:
+ * is there again after stepd was started again. One file per session in the folder `datums` of the
+ * state folder, removed when the session is closed. A part is the worker's answer to one render:
  *
  *	u64 length (big-endian), that many sealed bytes (seal.h), about "datums <session> <number>"
  *

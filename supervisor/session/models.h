@@ -1,17 +1,17 @@
 /*
- * From the base_model of a request to a folder or file of this machine. A name is looked up, in
- *this order:
+ * From the base_model of a request to a folder or file of this machine. A name is looked up in
+ * this order:
  *
  *	STEPD_MODEL_DIR/<name>		a folder with config.json, or holding exactly one GGUF file
  *	STEPD_MODEL_DIR/<name>[.gguf]	a GGUF file
- *	<cache>/models--org--name/	a Hugging Face cache: STEPD_MODEL_DIR, its hub/,
- *$HF_HOME/hub
+ *	<cache>/models--org--name/	a Hugging Face cache: STEPD_MODEL_DIR, its hub/, or
+ *					$HF_HOME/hub
  *
  * A name never leaves those folders: absolute names, "..", hidden and empty components are refused.
  * Links that the operator put there are followed.
  *
  * A model_revision must be the revision of what is there: a cache's snapshot of that name; or, for
- *a plain folder, the content of its file `revision` or what `hf download --local-dir` noted in
+ * a plain folder, the content of its file `revision` or what `hf download --local-dir` noted in
  * .cache/huggingface/download/. A folder that does not tell its revision serves null only.
  */
 #ifndef SUPERVISOR_SESSION_MODELS_H

@@ -146,8 +146,8 @@ session_action ending_kept, ending_not_kept, needs_restore_request, closed_reque
 /* session_verify.c: what a request to verify leaves open is what the session saved last. */
 void verify_resolve(const struct session *s, struct session_request *request);
 
-/* session_work.c, session_save.c, session_verify.c: begin a request of their kind, now under way.
- */
+/* session_work.c, session_save.c, session_verify.c, session_recall.c: begin a request of their
+   kind, now under way. */
 void save_begin(struct session *s);
 void verify_begin(struct session *s);
 void restore_begin(struct session *s);

@@ -47,8 +47,7 @@ void sessions_release(struct session *s);
 void sessions_keep(struct session *s);
 /* session_key.c: is it neither here nor in the store? One that could not be read is left whole. */
 bool sessions_is_unknown(struct stepd *s, const char *id);
-/* session_key.c: removes journals of sessions that are over, and answers that were kept long
- * enough. */
+/* session_key.c: removes journals of sessions that are over, and answers kept long enough. */
 void sessions_sweep(struct stepd *s);
 /* Puts a session at the head of the list, which owns it from then on. */
 void sessions_add(struct session *s);

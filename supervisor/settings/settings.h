@@ -3,11 +3,15 @@
  * table come from it. Another setting is another row.
  *
  * X(TYPE, field, "NAME", min, max, "default" or NULL, flags, "help")
- *	STRING	text of min..max bytes			PATH	the same, made absolute
- *	UINT	min..max				SIZE	bytes, with k, M, G, T (powers of
- *1024) SECONDS min..max				BOOL	true or false CHOICE	one of the
- *words of the default, which starts with the default: "auto|f32|bf16" A NULL default of a STRING or
- *PATH is NULL in the struct: not set.
+ *	STRING	text of min..max bytes
+ *	PATH	the same, made absolute
+ *	UINT	min..max
+ *	SECONDS	min..max
+ *	SIZE	bytes, with k, M, G, T (powers of 1024)
+ *	BOOL	true or false
+ *	CHOICE	one of the words of the default, which starts with the default: "auto|f32|bf16"
+ *
+ * A NULL default of a STRING or PATH is NULL in the struct: not set.
  */
 #ifndef SUPERVISOR_SETTINGS_SETTINGS_H
 #define SUPERVISOR_SETTINGS_SETTINGS_H

@@ -1,10 +1,10 @@
 /*
  * Calls of the emulated CUDA that fail: the n-th of a class, with an error of CUDA (of cuBLAS in
- *its two classes). What fails is told by
+ * its two classes). What fails is told by
  *
  *	EMU_FAIL=launch:3	the third launch of the process, with the class' usual error
- *	EMU_FAIL=copy:2:214:late	and with error 214, told by the next call that waits for the
- *device EMU_FAIL_PAGE=FILE	a page that a test shares with the processes it starts
+ *	EMU_FAIL=copy:2:214:late	and with error 214, told by the next call that waits
+ *	EMU_FAIL_PAGE=FILE		a page that a test shares with the processes it starts
  *
  * An error that ends a context stays: every later call of the process fails with it, and no kernel
  * runs. A late one is not told by its call, which then did nothing, like all work behind it, until
