@@ -52,8 +52,6 @@ int client_expect(struct client *c, const char *doing, const char *method, const
     const char *body, struct reply *r);
 void reply_fini(struct reply *r);
 struct json reply_json(const struct reply *r);
-/* Text of the service's on a terminal: control characters, which could command it, as '?'. */
-void client_print_text(FILE *to, const char *text);
 /* Prints the service's words on stderr. */
 void reply_print(const struct reply *r, const char *doing);
 

@@ -5,6 +5,7 @@
 
 #include "ipc/json_write.h"
 #include "supervisor/ctl/client_part.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/verbs.h"
 
 struct call {
@@ -153,20 +154,6 @@ reply_json(const struct reply *r)
 }
 
 void
-client_print_text(FILE *to, const char *text)
-{
-	for (const unsigned char *p = (const unsigned char *)text; *p != '\0'; p++) {
-		/* C0, DEL, and C1 as UTF-8 has it */
-		if (*p < 0x20 || *p == 0x7f || (*p == 0xc2 && p[1] >= 0x80 && p[1] < 0xa0)) {
-			putc('?', to);
-			p += *p == 0xc2;
-		} else {
-			putc(*p, to);
-		}
-	}
-}
-
-void
 reply_print(const struct reply *r, const char *doing)
 {
 	struct json detail = json_get(reply_json(r), "detail");
@@ -174,7 +161,7 @@ reply_print(const struct reply *r, const char *doing)
 
 	if (sentence != NULL) {
 		fprintf(stderr, "stepctl: %s: ", doing);
-		client_print_text(stderr, sentence);
+		print_text(stderr, sentence);
 		fprintf(stderr, " (HTTP %ld)\n", r->status);
 		return;
 	}
@@ -187,9 +174,9 @@ reply_print(const struct reply *r, const char *doing)
 		json_write_value(&where, json_get(fault, "loc"));
 		place = json_writer_text(&where, NULL);
 		fputs("  ", stderr);
-		client_print_text(stderr, place != NULL ? place : "?");
+		print_text(stderr, place != NULL ? place : "?");
 		fputs(": ", stderr);
-		client_print_text(stderr, msg != NULL ? msg : "?");
+		print_text(stderr, msg != NULL ? msg : "?");
 		putc('\n', stderr);
 		json_writer_fini(&where);
 	}

@@ -11,6 +11,7 @@
 
 #include "ipc/json_write.h"
 #include "supervisor/ctl/options.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/remote.h"
 #include "supervisor/ctl/service.h"
 #include "supervisor/ctl/verbs.h"
@@ -55,6 +56,7 @@ ask(struct look *look, bool adapter)
 	struct json_writer w;
 	struct reply reply;
 	char path[256];
+	const char *body;
 	int rc;
 
 	json_writer_init(&w);
@@ -70,26 +72,26 @@ ask(struct look *look, bool adapter)
 	json_put_bool(&w, "adapter", adapter);
 	json_write_object_end(&w);
 	snprintf(path, sizeof(path), "/v1/sessions/%s/samples:generate", look->remote.id);
-	rc = client_expect(
-	    look->remote.client, "generating", "POST", path, json_writer_text(&w, NULL), &reply);
+	body = json_writer_text(&w, NULL);
+	rc = body == NULL
+		 ? ctl_out_of_memory()
+		 : client_expect(look->remote.client, "generating", "POST", path, body, &reply);
 	json_writer_fini(&w);
 	if (rc != 0)
 		return rc;
 	if (ctl_switch(&look->arguments, "json")) {
 		json_writer_init(&w);
 		json_write_value(&w, reply_json(&reply));
-		if (json_writer_text(&w, NULL) != NULL)
-			puts(json_writer_text(&w, NULL));
-		else
-			rc = CTL_FAILED;
-		json_writer_fini(&w);
+		rc = print_json(&w);
 	} else {
 		const char *text = json_string(json_get(reply_json(&reply), "text"), NULL);
 
-		printf("adapter %s:\n%s\n\n", adapter ? "on" : "off", text == NULL ? "" : text);
+		printf("adapter %s:\n", adapter ? "on" : "off");
+		print_lines(stdout, text == NULL ? "" : text);
+		fputs("\n\n", stdout);
 	}
 	reply_fini(&reply);
-	return rc != 0 ? ctl_out_of_memory() : 0;
+	return rc;
 }
 
 static int

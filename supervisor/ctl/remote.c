@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ipc/json_write.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/verbs.h"
 
 /* A pair of signed URLs of the service's object store. */
@@ -162,7 +163,7 @@ remote_save(struct remote *r, const char *kind, const char *path)
 	if (rc == 0 && strcmp(told, got) != 0) {
 		fprintf(stderr, "stepctl: %s is not what the service saved: sha256 %s, told ", path,
 		    got);
-		client_print_text(stderr, told);
+		print_text(stderr, told);
 		putc('\n', stderr);
 		rc = CTL_FAILED;
 	}

@@ -7,6 +7,7 @@
 #include "ipc/json_write.h"
 #include "supervisor/ctl/client.h"
 #include "supervisor/ctl/options.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/verbs.h"
 
 static const struct ctl_option options[] = {
@@ -23,15 +24,6 @@ text_of(struct json object, const char *key, const char *otherwise)
 	return text != NULL ? text : otherwise;
 }
 
-static long long
-number_of(struct json object, const char *key)
-{
-	int64_t v = 0;
-
-	json_int64(json_get(object, key), &v);
-	return v;
-}
-
 static void
 print_session(struct json s)
 {
@@ -40,7 +32,7 @@ print_session(struct json s)
 	snprintf(line, sizeof(line), "%-36s %-13s %-6s step %lld, %lld unsaved  %s",
 	    text_of(s, "session_id", "?"), text_of(s, "state", "?"), text_of(s, "device", "-"),
 	    number_of(s, "step"), number_of(s, "unsaved_steps"), text_of(s, "model", "?"));
-	client_print_text(stdout, line);
+	print_text(stdout, line);
 	putchar('\n');
 }
 
@@ -69,8 +61,7 @@ sessions_run(int argc, char **argv)
 
 		json_writer_init(&w);
 		json_write_value(&w, reply_json(&r));
-		puts(json_writer_text(&w, NULL));
-		json_writer_fini(&w);
+		rc = print_json(&w);
 	} else {
 		struct json list = json_get(reply_json(&r), "sessions");
 

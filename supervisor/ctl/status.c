@@ -9,6 +9,7 @@
 #include "supervisor/ctl/client.h"
 #include "supervisor/ctl/options.h"
 #include "supervisor/ctl/status_ask.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/verbs.h"
 
 static const struct ctl_option options[] = {
@@ -37,15 +38,6 @@ text_of(struct json object, const char *key)
 	const char *text = json_string(json_get(object, key), NULL);
 
 	return text != NULL ? text : "-";
-}
-
-static long long
-number_of(struct json object, const char *key)
-{
-	int64_t v = 0;
-
-	json_int64(json_get(object, key), &v);
-	return v;
 }
 
 /* "1.2 GB", or "-" where it is not known. */
@@ -93,7 +85,7 @@ duration(long long seconds, char out[48])
 static void
 print_line(const char *line)
 {
-	client_print_text(stdout, line);
+	print_text(stdout, line);
 	putchar('\n');
 }
 
@@ -280,8 +272,7 @@ status_run(int argc, char **argv)
 
 		json_writer_init(&w);
 		json_write_value(&w, d);
-		puts(json_writer_text(&w, NULL));
-		json_writer_fini(&w);
+		rc = print_json(&w);
 	} else {
 		print_process(d);
 		print_slots(d);
@@ -289,7 +280,8 @@ status_run(int argc, char **argv)
 		print_disks(d);
 		print_attention(d);
 	}
-	rc = json_count(json_get(d, "attention")) > 0 ? CTL_FAILED : CTL_OK;
+	if (json_count(json_get(d, "attention")) > 0)
+		rc = CTL_FAILED;
 	json_free(doc);
 	return rc;
 }

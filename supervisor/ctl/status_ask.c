@@ -10,6 +10,7 @@
 #include "ipc/monotonic.h"
 #include "ipc/unix_path.h"
 #include "supervisor/ctl/client.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/verbs.h"
 
 enum { DOCUMENT_MAX = 16 << 20, WAIT_SECONDS = 10 };
@@ -148,7 +149,7 @@ status_ask(const char *path, struct json_doc **doc)
 	if (*doc != NULL && detail == NULL)
 		return 0;
 	fprintf(stderr, "stepctl: %s: ", path);
-	client_print_text(stderr, detail != NULL ? detail : "the answer is no status");
+	print_text(stderr, detail != NULL ? detail : "the answer is no status");
 	fputc('\n', stderr);
 	json_free(*doc);
 	*doc = NULL;

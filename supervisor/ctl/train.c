@@ -14,6 +14,7 @@
 #include "ipc/json_write.h"
 #include "supervisor/ctl/options.h"
 #include "supervisor/ctl/plan.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/progress.h"
 #include "supervisor/ctl/remote.h"
 #include "supervisor/ctl/service.h"
@@ -233,8 +234,6 @@ static int
 print_outcome(const struct run *run)
 {
 	struct json_writer w;
-	const char *text;
-	int rc;
 
 	if (!ctl_switch(&run->arguments, "json")) {
 		printf("adapter      %s/adapter\n"
@@ -256,12 +255,7 @@ print_outcome(const struct run *run)
 	json_put_double(&w, "tokens_per_second", run->tokens_per_second);
 	json_put_bool(&w, "interrupted", run->interrupted);
 	json_write_object_end(&w);
-	text = json_writer_text(&w, NULL);
-	if (text != NULL)
-		puts(text);
-	rc = text != NULL ? 0 : ctl_out_of_memory();
-	json_writer_fini(&w);
-	return rc;
+	return print_json(&w);
 }
 
 static int

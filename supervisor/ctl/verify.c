@@ -19,6 +19,7 @@
 #include "ipc/json_write.h"
 #include "ipc/safetensors.h"
 #include "supervisor/ctl/options.h"
+#include "supervisor/ctl/print.h"
 #include "supervisor/ctl/verbs.h"
 
 static const struct ctl_option options[] = {
@@ -189,32 +190,6 @@ read_config(const char *folder, struct finding *f)
 }
 
 static int
-check_adapter(const char *folder, struct finding *f)
-{
-	struct mapped m = {0};
-	struct safetensors *s = NULL;
-	char why[300];
-	int rc;
-
-	strcpy(f->kind, "adapter");
-	if (read_config(folder, f) != 0)
-		return -1;
-	snprintf(m.path, sizeof(m.path), "%s/adapter_model.safetensors", folder);
-	if (map_file(&m, f) != 0)
-		return -1;
-	take_digest(&m, f);
-	if (safetensors_open(&s, m.data, m.len, why, sizeof(why)) != 0)
-		rc = wrong(f, "%s: %s", m.path, why);
-	else
-		rc = check_values(s, &m, f);
-	if (rc == 0)
-		rc = check_pairs(s, &m, "base_model.model.", 1, f);
-	safetensors_free(s);
-	unmap_file(&m);
-	return rc;
-}
-
-static int
 read_number(const struct safetensors *s, const char *key, int64_t *out)
 {
 	const char *text = safetensors_metadata(s, key);
@@ -227,7 +202,7 @@ read_number(const struct safetensors *s, const char *key, int64_t *out)
 }
 
 static int
-check_state_file(const struct safetensors *s, const struct mapped *m, struct finding *f)
+check_state(const struct safetensors *s, const struct mapped *m, struct finding *f)
 {
 	static const char *const parts[] = {"adapter.", "exp_avg.", "exp_avg_sq."};
 	const char *format = safetensors_metadata(s, "format");
@@ -246,14 +221,23 @@ check_state_file(const struct safetensors *s, const struct mapped *m, struct fin
 }
 
 static int
-check_state(const char *path, struct finding *f)
+check_adapter(const struct safetensors *s, const struct mapped *m, struct finding *f)
+{
+	if (check_values(s, m, f) != 0)
+		return -1;
+	return check_pairs(s, m, "base_model.model.", 1, f);
+}
+
+/* The digest of a file, and what `check` says of the tensors in it. */
+static int
+check_tensors(const char *path, struct finding *f,
+    int (*check)(const struct safetensors *s, const struct mapped *m, struct finding *f))
 {
 	struct mapped m = {0};
 	struct safetensors *s = NULL;
 	char why[300];
 	int rc;
 
-	strcpy(f->kind, "state");
 	snprintf(m.path, sizeof(m.path), "%s", path);
 	if (map_file(&m, f) != 0)
 		return -1;
@@ -261,50 +245,72 @@ check_state(const char *path, struct finding *f)
 	if (safetensors_open(&s, m.data, m.len, why, sizeof(why)) != 0)
 		rc = wrong(f, "%s: %s", m.path, why);
 	else
-		rc = check_state_file(s, &m, f);
+		rc = check(s, &m, f);
 	safetensors_free(s);
 	unmap_file(&m);
 	return rc;
 }
 
-static void
+static int
+check_folder(const char *folder, struct finding *f)
+{
+	char path[PATH_MAX];
+
+	strcpy(f->kind, "adapter");
+	if (read_config(folder, f) != 0)
+		return -1;
+	if (snprintf(path, sizeof(path), "%s/adapter_model.safetensors", folder) >=
+	    (int)sizeof(path))
+		return wrong(f, "%s: %s", folder, strerror(ENAMETOOLONG));
+	return check_tensors(path, f, check_adapter);
+}
+
+static int
+check_file(const char *path, struct finding *f)
+{
+	strcpy(f->kind, "state");
+	return check_tensors(path, f, check_state);
+}
+
+/* 0 or CTL_FAILED. */
+static int
 print_finding(const char *path, const struct finding *f, bool json)
 {
 	struct json_writer w;
 
 	if (!json && f->wrong[0] != '\0') {
 		printf("FAIL  %s\n", f->wrong);
-		return;
+		return CTL_OK;
 	}
 	if (!json) {
 		printf("PASS  %s: %s, rank %lld, %zu tensors, %llu numbers, all finite\n      "
 		       "sha256 %s\n",
 		    path, f->kind, (long long)f->rank, f->tensors, (unsigned long long)f->numbers,
 		    f->sha256);
-		return;
+		return CTL_OK;
 	}
 	json_writer_init(&w);
 	json_write_object(&w);
 	json_put_string(&w, "path", path);
 	json_put_string(&w, "kind", f->kind);
 	json_put_bool(&w, "pass", f->wrong[0] == '\0');
-	json_put_string(&w, "reason", f->wrong[0] == '\0' ? NULL : f->wrong);
-	json_put_string(&w, "sha256", f->sha256[0] == '\0' ? NULL : f->sha256);
+	json_put_text(&w, "reason", f->wrong);
+	json_put_text(&w, "sha256", f->sha256);
 	json_put_int(&w, "rank", f->rank);
 	json_put_uint(&w, "tensors", f->tensors);
 	json_put_uint(&w, "numbers", f->numbers);
 	json_write_object_end(&w);
-	puts(json_writer_text(&w, NULL));
-	json_writer_fini(&w);
+	return print_json(&w);
 }
 
 static int
 verify_one(const char *path, bool folder, bool json)
 {
 	struct finding f = {0};
-	int rc = folder ? check_adapter(path, &f) : check_state(path, &f);
+	int rc = folder ? check_folder(path, &f) : check_file(path, &f);
 
-	print_finding(path, &f, json);
+	if (print_finding(path, &f, json) != CTL_OK)
+		rc = -1;
 	return rc == 0 ? CTL_OK : CTL_FAILED;
 }
 

@@ -97,12 +97,15 @@ def bad_rows(folder, model):
 
 def strange_service():
     """Whatever answers: its words do not command the terminal, and no list is not an empty one."""
-    for status, body, code, word in [
-            ("422 No", b'{"detail": "\\u001b[31m\\u009b1mred"}', 4, "?[31m?1mred (HTTP 422)"),
-            ("422 No", b'{"detail": [{"loc": ["\x7fa"]}]}', 4, '["?a"]: ?'),
-            ("200 OK", b'{"sessions": [{"session_id": "\\u0007x", "model": "a\\nb"}]}', 0, "?x "),
-            ("200 OK", b"{}", 4, "no list"), ("200 OK", b"<html>", 4, "no list"),
-            ("200 OK", b'{"sessions": {}}', 4, "no list")]:
+    listing = ("sessions",)
+    speaking = ("generate", "--session", "x", "--prompt", "p", "--adapter", "on")
+    for call, status, body, code, word in [
+            (listing, "422 No", b'{"detail": "\\u001b[31m\\u009b1mred"}', 4, "?[31m?1mred (HTTP 422)"),
+            (listing, "422 No", b'{"detail": [{"loc": ["\x7fa"]}]}', 4, '["?a"]: ?'),
+            (speaking, "200 OK", b'{"text": "\\u001b]0;a\\u0007red\\n\\tb\\u009b"}', 0, "on:\n?]0;a?red\n\tb?\n"),
+            (listing, "200 OK", b'{"sessions": [{"session_id": "\\u0007x", "model": "a\\nb"}]}', 0, "?x "),
+            (listing, "200 OK", b"{}", 4, "no list"), (listing, "200 OK", b"<html>", 4, "no list"),
+            (listing, "200 OK", b'{"sessions": {}}', 4, "no list")]:
         with socket.create_server(("127.0.0.1", 0)) as listener:
             def answer():
                 sock, _ = listener.accept()
@@ -112,7 +115,7 @@ def strange_service():
                                  % (status.encode(), len(body), body))
             thread = threading.Thread(target=answer)
             thread.start()
-            got = run("sessions", "--url", "http://127.0.0.1:%d" % listener.getsockname()[1],
+            got = run(*call, "--url", "http://127.0.0.1:%d" % listener.getsockname()[1],
                       TRAINER_TOKEN=TOKEN)
             thread.join()
         both = got.stdout + got.stderr
