@@ -205,10 +205,11 @@ fuzz:
 fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
 	@for t in nth stepctl worker; do STEPD_BUILD=$(BUILD) ALL=$(ALL) \
 		python3 tests/http/test_fail_$$t.py 0 $(or $(SEED),1) $(CASES) || bad=1; done; [ -z "$$bad" ]
-# The same for the CUDA calls of a trainer, over the emulation.
+# The same for the CUDA calls of a trainer, over the emulation, then for ten minutes those of a session.
 .PHONY: fail-cuda
-fail-cuda: cuda-emu-fail
+fail-cuda: all cuda-emu-fail
 	@STEPD_BUILD=$(BUILD) sh tests/cuda-emu/test_failing.sh 0 $(or $(SEED),1)
+	@STEPD_BUILD=$(BUILD) python3 tests/http/test_gpu.py 600 $(or $(SEED),1) all
 
 .PHONY: format-check
 format-check:

@@ -1,6 +1,7 @@
 #include "supervisor/session/devices_again.h"
 
 #include <errno.h>
+#include <event2/event.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,14 +13,19 @@
 #include "supervisor/session/devices.h"
 #include "supervisor/session/devices_find.h"
 #include "supervisor/session/sessions.h"
+#include "supervisor/session/sessions_load.h"
 #include "supervisor/settings/config.h"
 
-enum { PAUSE_SECONDS = 60 };
+/* LONGEST: between two looks at one that failed; after CALM the next failure is the first. */
+enum { PAUSE_SECONDS = 60, LONGEST_SECONDS = 300, CALM_SECONDS = 600 };
 
 struct devices_again {
 	struct stepd *stepd;
 	bool looking, more; /* more: asked for while it was looking */
 	double next;	    /* monotonic seconds: not before, unless it is asked for */
+	struct event *later;
+	unsigned failures; /* of late, */
+	double failed_at;  /* the last of them then */
 	atomic_bool stop;
 	/* of the thread */
 	char held[SLOTS_MAX * 65];
@@ -67,6 +73,35 @@ update(struct stepd *s, const struct devices *found, int error)
 	tell_changes(&before, slots);
 }
 
+static void
+on_later(evutil_socket_t fd, short what, void *arg)
+{
+	struct devices_again *a = arg;
+
+	(void)fd;
+	(void)what;
+	devices_look_again(a->stepd, DEVICES_ASKED);
+}
+
+/* 0, 1, 2, 4 seconds, and so on. */
+static void
+look_later(struct devices_again *a)
+{
+	double now = monotonic_seconds();
+	struct timeval tv = {0};
+
+	if (now - a->failed_at > CALM_SECONDS)
+		a->failures = 0;
+	a->failed_at = now;
+	if (a->failures > 0)
+		tv.tv_sec = a->failures > 9 ? LONGEST_SECONDS : 1 << (a->failures - 1);
+	a->failures++;
+	if (evtimer_pending(a->later, NULL))
+		return;
+	if (evtimer_add(a->later, &tv) != 0)
+		log_error("no memory to look for a GPU that failed: SIGHUP has it looked for");
+}
+
 static int
 work(void *arg)
 {
@@ -81,15 +116,19 @@ done(void *arg, int error)
 {
 	struct devices_again *a = arg;
 	struct stepd *s = a->stepd;
+	bool all;
 
 	a->looking = false;
 	a->next = monotonic_seconds() + PAUSE_SECONDS;
 	if (s->stopping || s->sessions->ending || error == -ECANCELED)
 		return;
 	update(s, &a->found, error);
+	all = sessions_come_back(s);
 	if (a->more) {
 		a->more = false;
 		devices_look_again(s, DEVICES_ASKED);
+	} else if (!all) {
+		look_later(a);
 	}
 }
 
@@ -100,6 +139,10 @@ devices_look_again(struct stepd *s, enum devices_reason reason)
 
 	if (a == NULL || s->sessions == NULL || s->stopping)
 		return;
+	if (reason == DEVICES_FAILED) {
+		look_later(a);
+		return;
+	}
 	if (a->looking) {
 		a->more |= reason == DEVICES_ASKED;
 		return;
@@ -119,8 +162,9 @@ devices_again_start(struct stepd *s)
 	if (a == NULL)
 		return -ENOMEM;
 	a->stepd = s;
+	a->later = evtimer_new(s->base, on_later, a);
 	s->devices_again = a;
-	return 0;
+	return a->later != NULL ? 0 : -ENOMEM;
 }
 
 void
@@ -133,6 +177,8 @@ devices_again_stop(struct stepd *s)
 void
 devices_again_free(struct stepd *s)
 {
+	if (s->devices_again != NULL && s->devices_again->later != NULL)
+		event_free(s->devices_again->later);
 	free(s->devices_again);
 	s->devices_again = NULL;
 }

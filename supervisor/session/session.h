@@ -145,10 +145,11 @@ struct session_restore {
 	size_t part;	  /* of the datums, next */
 	uint64_t step;	  /* done */
 	double loss, gradient_norm;
-	bool failed;	    /* not to be tried again */
-	bool newer;	    /* for its journal is a newer stepd's */
-	bool given_up;	    /* by an earlier stepd */
-	bool fetched;	    /* from an upload; a RESTORE that is under way asked for it */
+	bool failed;	       /* not to be tried again */
+	bool newer;	       /* for its journal is a newer stepd's */
+	bool given_up;	       /* by an earlier stepd */
+	bool waits_for_device; /* its slot was closed: it comes back when there is one again */
+	bool fetched;	       /* from an upload; a RESTORE that is under way asked for it */
 	uint64_t resend_to; /* steps up to this one are lost, and have to be sent again; 0: none */
 	bool read;	    /* its datums were read from the disk */
 	bool behind;	    /* its worker is at `step`: the datums after it are not there */

@@ -101,6 +101,8 @@ void session_recall_asked(struct session *s);
 bool session_take_place(struct session *s, const char **why);
 /* session_revive.c: model_path; or "" and the error of models_find(). */
 int session_find_model(struct session *s, const char **why);
+/* session_revive.c: there is a device again for one that waits for it. */
+void session_come_back(struct session *s);
 /* session_revive.c: stepd was started again; a session that had a worker gets one. 0 or -ENOMEM. */
 int session_revive(struct session *s);
 

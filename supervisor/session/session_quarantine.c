@@ -60,6 +60,8 @@ session_blame(struct session *s, enum child_class class)
 	struct session_request *request = s->current;
 	uint8_t digest[QUARANTINE_DIGEST];
 
+	if (s->slot->failed)
+		return; /* the device's fault */
 	if (child_class_remedy(class) == REMEDY_RETRY) {
 		if (++request->killed >= KILLED_MAX)
 			session_reply_detail(s, 503, session_lost_sentence(s));

@@ -23,11 +23,11 @@ add_step(struct session *s, struct http_request *http)
 static void
 add_retry(struct session *s, struct http_request *http, unsigned status)
 {
-	bool stopping = s->stepd->stopping;
+	bool later = s->stepd->stopping || s->restore.waits_for_device;
 
 	if (status == 503 &&
-	    (stopping || (s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_AWAITING)))
-		http_add_header(http, "Retry-After", stopping ? "30" : "2");
+	    (later || (s->state != SESSION_NEEDS_RESTORE && s->state != SESSION_AWAITING)))
+		http_add_header(http, "Retry-After", later ? "30" : "2");
 }
 
 /* The request under way, which ends here. */
@@ -115,6 +115,8 @@ session_lost_sentence(const struct session *s)
 
 	if (s->stopping)
 		next = "the next stepd brings it back; send the request again then";
+	else if (s->restore.waits_for_device)
+		next = "it comes back when its device computes again; send the request again then";
 	else if (s->state == SESSION_RESTORING)
 		next = "another one is tried; send the request again later";
 

@@ -65,6 +65,11 @@ session_recover(struct session *s)
 	unsigned wait = LONGEST_WAIT_MS;
 	struct timeval tv;
 
+	if (s->slot->failed) {
+		r->waits_for_device = true;
+		give_up(s);
+		return;
+	}
 	s->state = SESSION_RESTORING;
 	if (r->back_at != 0 && monotonic_seconds() - r->back_at >= STEADY_SECONDS)
 		r->tries = 0;

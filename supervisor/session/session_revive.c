@@ -79,6 +79,7 @@ session_take_place(struct session *s, const char **why)
 		*why = has_kind(s) ? "a training session is already active" : place_text(s);
 		return false;
 	}
+	s->restore.waits_for_device = false;
 	s->record.kind = s->slot->kind;
 	if (s->slot->kind == SLOT_GPU)
 		snprintf(s->record.device, sizeof(s->record.device), "%s", s->slot->name);
@@ -109,6 +110,24 @@ session_revive(struct session *s)
 		checking_kept(s, NULL);
 	}
 	return 0;
+}
+
+/* Its anchor is the one that it had; datums may have gone while others had the device. */
+void
+session_come_back(struct session *s)
+{
+	const char *why;
+
+	if (!session_take_place(s, &why)) {
+		log_error("session %s: %s", s->record.id, why);
+		sessions_release(s);
+		return;
+	}
+	s->restore.read = false;
+	s->restore.tries = 0;
+	s->record.fate = FATE_OPEN;
+	sessions_keep(s);
+	checking_kept(s, NULL);
 }
 
 void

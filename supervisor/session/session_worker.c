@@ -53,8 +53,8 @@ on_died(void *ctx, const struct child_death *death)
 	struct session *s = ctx;
 
 	s->child = NULL;
-	if (death->class == CHILD_DEVICE_LOST)
-		doubt(s);
+	if (child_class_remedy(death->class) == REMEDY_PROBE && s->slot->kind == SLOT_GPU)
+		s->slot->failed = true;
 	s->ends[death->class] += death->class != CHILD_CLEAN;
 	s->ended = child_class_name(death->class);
 	snprintf(s->record.reason, sizeof(s->record.reason), "%s", child_class_text(death->class));

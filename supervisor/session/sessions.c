@@ -269,15 +269,18 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 void
 sessions_release(struct session *s)
 {
-	bool doubted;
+	bool doubted, failed;
 
 	if (s->slot == NULL)
 		return;
 	doubted = s->slot->doubted;
+	failed = s->slot->failed;
 	s->slot->doubted = false;
 	slot_release(s->slot);
 	s->slot = NULL;
-	if (doubted)
+	if (failed)
+		devices_look_again(s->stepd, DEVICES_FAILED);
+	else if (doubted)
 		devices_look_again(s->stepd, DEVICES_ASKED);
 	sessions_slots_changed(s->stepd);
 }

@@ -98,3 +98,18 @@ sessions_revive_all(struct stepd *s)
 	}
 	return error;
 }
+
+bool
+sessions_come_back(struct stepd *s)
+{
+	bool all = true;
+
+	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
+		if (at->state != SESSION_NEEDS_RESTORE || !at->restore.waits_for_device)
+			continue;
+		if (slots_any_free(&s->sessions->slots))
+			session_come_back(at);
+		all = all && at->slot != NULL;
+	}
+	return all;
+}

@@ -5,6 +5,8 @@
 #ifndef SUPERVISOR_SESSION_SESSIONS_LOAD_H
 #define SUPERVISOR_SESSION_SESSIONS_LOAD_H
 
+#include <stdbool.h>
+
 struct stepd;
 
 /* Puts a session for every record of the store into the list, the newest first, each without a
@@ -15,5 +17,8 @@ int sessions_load(struct stepd *s);
 /* Gives a device to each session that was open, the newest first while there are devices, then to
    those that an earlier start gave up; they come back in the background. 0 or -ENOMEM. */
 int sessions_revive_all(struct stepd *s);
+/* The same for those whose device failed under their worker, while stepd runs. Whether all have
+   one. */
+bool sessions_come_back(struct stepd *s);
 
 #endif

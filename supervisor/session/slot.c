@@ -115,8 +115,10 @@ slots_update(struct slots *s, const struct devices *found, const char *wanted)
 		struct slot *slot = &s->slots[i];
 		const struct device *d = devices_by_uuid(found, slot->device);
 
-		if (slot->kind == SLOT_GPU)
-			slot->closed = d == NULL || !(d->verified || d->held);
+		if (slot->kind != SLOT_GPU)
+			continue;
+		slot->failed &= d == NULL || !d->verified;
+		slot->closed = d == NULL || !(d->verified || (d->held && !slot->failed));
 	}
 	for (size_t i = 0; i < found->count; i++) {
 		const struct device *d = &found->at[i];
@@ -164,8 +166,10 @@ slots_have(const struct slots *s, enum slot_kind kind)
 void
 slot_release(struct slot *slot)
 {
-	if (slot != NULL)
-		slot->taken = false;
+	if (slot == NULL)
+		return;
+	slot->taken = false;
+	slot->closed |= slot->failed;
 }
 
 bool

@@ -27,6 +27,7 @@ struct slot {
 	bool taken;
 	bool closed;  /* to new sessions: the GPU is gone, or computes no more */
 	bool doubted; /* its worker said so: to be looked at when it is given back */
+	bool failed;  /* under a worker: closed until a probe has computed on it */
 };
 
 struct slots {

@@ -133,7 +133,11 @@ tell_session(const struct session *s, struct json_writer *w)
 	if (s->state == SESSION_AWAITING)
 		tell(w, "session %s waits for its client to render its datums again (step %llu)",
 		    s->record.id, (unsigned long long)s->record.step);
-	if (s->state == SESSION_NEEDS_RESTORE)
+	if (s->state == SESSION_NEEDS_RESTORE && s->restore.waits_for_device)
+		tell(w, "session %s waits for its device to compute again (step %llu, saved %llu)",
+		    s->record.id, (unsigned long long)s->record.step,
+		    (unsigned long long)s->record.saved_step);
+	else if (s->state == SESSION_NEEDS_RESTORE)
 		tell(w, "session %s has no worker and has to be restored (step %llu, saved %llu)",
 		    s->record.id, (unsigned long long)s->record.step,
 		    (unsigned long long)s->record.saved_step);

@@ -85,5 +85,5 @@ $(EMU_BUILD)/fast/failing: $(EMU_BUILD)/fast/tests/cuda-emu/failing.c.o $(BUILD)
 		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
 .PHONY: cuda-emu-fail
-cuda-emu-fail: $(EMU_BUILD)/fast/failing
+cuda-emu-fail: $(EMU_BUILD)/fast/failing $(EMU_BUILD)/served/stepd-worker
 cuda-emu: cuda-emu-fail

@@ -119,7 +119,10 @@ is_the_one(emu_class c, const char *name)
 {
 	if (page->note)
 		note(c);
-	if (page->what != c || ++page->calls != page->nth)
+	if (page->what != c || (page->only[0] != '\0' && strcmp(page->only, name) != 0))
+		return false;
+	page->calls++;
+	if (page->calls != page->nth && !(page->every && page->calls > page->nth))
 		return false;
 	strncpy(page->name, name, sizeof(page->name) - 1);
 	page->fired++;

@@ -45,9 +45,11 @@ struct emu_fail_page {
 	int32_t error;
 	uint32_t calls; /* of the class since it was armed */
 	uint32_t fired;
-	uint32_t gone; /* there is no device for processes that begin */
-	char name[36]; /* of the call that failed last: a function, or a kernel */
-	uint32_t note; /* every call of every class is noted below */
+	uint32_t gone;	/* there is no device for processes that begin */
+	char name[36];	/* of the call that failed last: a function, or a kernel */
+	char only[32];	/* none but calls of this name count; "" = all */
+	uint32_t every; /* the n-th and all after it */
+	uint32_t note;	/* every call of every class is noted below */
 	uint32_t noted;
 	struct {
 		uint32_t what, site; /* its class; who called, as a number */

@@ -1,0 +1,265 @@
+"""A session on an emulated GPU: its worker and its stepd are killed, its CUDA calls fail. Steps are the ones of a
+run that nobody disturbed, to the last byte of the state; a device that is lost is left alone until a probe finds
+it sound. Arguments: seconds of faults at random, seed, "all" of their kinds."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from daemon import BUILD, check, finish
+from fault_table import fault
+from gpu import WORKER, Gpu, Run
+
+SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 15
+SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
+ALL = "all" in sys.argv
+ERRORS = {"launch": ((719, 1), (700, 1), (214, 1), (701, 0), (2, 0)), "malloc": ((2, 0), (46, 0)), "free": ((719, 0),),
+          "copy": ((719, 1), (700, 0), (214, 1)), "set": ((719, 1), (700, 0)), "stream": ((2, 0), (46, 0)),
+          "sync": ((719, 0), (214, 0), (999, 0)), "error": ((700, 0),), "device": ((35, 0), (46, 0), (100, 0)),
+          "blas": ((1, 0), (3, 0)), "gemm": ((13, 0), (3, 0), (700, 1))}
+if not os.path.exists(WORKER):
+    print("skipped: no emulated worker in this build")
+    finish()
+
+
+def new():
+    return tempfile.mkdtemp(prefix="stepd-test-")
+
+
+def until(what, condition):
+    end = time.monotonic() + 120
+    while not (got := condition()) and time.monotonic() < end:
+        time.sleep(0.05)
+    check(got, what)
+
+
+def quiet(steps):
+    """The losses and the bytes of a run in peace, and its state after three steps."""
+    with Gpu(new()) as t:
+        run, middle = Run(t), None
+        for i in range(steps):
+            run.step()
+            if i == 2:
+                middle = run.state()
+        state = run.state()
+        t.close(run.session)
+    return run.losses, state, middle
+
+
+PEACE, STATE, MIDDLE = quiet(6)
+
+
+@fault("a worker on a GPU is killed, then its stepd", "the losses and the bytes of a run in peace")
+def killed():
+    t = Gpu(new())
+    run = Run(t)
+    for i in range(6):
+        if i == 2:
+            os.kill(t.worker_pids()[0], signal.SIGKILL)
+        if i == 4:
+            t.end(signal.SIGKILL)
+            t = run.t = Gpu(t.folder)
+            check(t.status(run.session)["device"] == "emulated device", "on its GPU")
+        run.step()
+    check(run.losses == PEACE and run.state() == STATE, "the same bits", run.losses, PEACE)
+    t.close(run.session)
+    t.__exit__(None)
+
+
+def resumed():
+    """3 + 3 = 6."""
+    with Gpu(new()) as t:
+        run = Run(t)
+        for _ in range(3):
+            run.step()
+        check(run.state() == MIDDLE, "the state after three steps")
+        first, url = run.losses, run.urls["get_url"]
+        check(t.close(run.session)[0] == 200, "closed")
+        run = Run(t, resume_download_url=url)
+        run.losses = first
+        for _ in range(3):
+            run.step()
+        check(run.losses == PEACE and run.state() == STATE, "3 + 3 = 6", run.losses, PEACE)
+        t.close(run.session)
+
+
+@fault("a kernel on a GPU meets an illegal address, later than its launch",
+       "the worker says so and ends (device_fault); the next one answers, with the same bits")
+def illegal_address():
+    with Gpu(new()) as t:
+        run = Run(t)
+        run.step()
+        for nth in (1, 20):
+            t.page.arm("launch", nth, 700, late=True)
+            run.step()
+            t.page.disarm()
+            check(t.page.fired == 1, "met", nth)
+        check(t.ends(run.session) == {"device_fault": 2} and t.slot() == "taken", "its class", t.ends(run.session))
+        check("device_fault (exit status 1): " in t.logged() and "an illegal memory access" in t.logged(), "its words",
+              t.logged()[-3000:])
+        check(run.losses == PEACE[:3] and t.status(run.session)["restarts"] == 2, "steps", run.losses)
+        # the last kernel of a step: nothing else would wait for it
+        t.page.arm("launch", 1, 719, late=True, only="adamw_kernel")
+        run.step()
+        check(t.page.fired == 1 and run.losses == PEACE[:4], "the update", run.losses)
+        t.close(run.session, "?force=true")
+
+
+@fault("a request on a GPU meets a fault in every worker", "422 after the second; others are served")
+def blamed():
+    with Gpu(new()) as t:
+        run = Run(t)
+        t.page.arm("launch", 1, 700, late=True, only="adamw_kernel", every=True)
+        run.number += 1
+        status, body, headers = run.train()
+        check(status == 422 and "twice" in body["detail"] and headers["stepd-step"] == "0", "refused", status, body)
+        check(t.ends(run.session) == {"device_fault": 2}, "twice", t.ends(run.session))
+        t.page.disarm()
+        run.ids = run.ids[:1]
+        run.step()
+        t.close(run.session, "?force=true")
+
+
+@fault("a GPU has no memory for a step", "507 with words; the same worker goes on, with the same bits")
+def out_of_memory():
+    with Gpu(new()) as t:
+        run = Run(t)
+        run.step()
+        for kind, error in ("launch", 2), ("gemm", 3):
+            t.page.arm(kind, 10, error)
+            run.number += 1
+            status, body, headers = run.train()
+            t.page.disarm()
+            check(status == 507 and "memory" in body["detail"] and headers["stepd-step"] == str(len(run.losses)), "507",
+                  kind, status, body)
+            run.step((status, body, headers))
+        check(run.losses == PEACE[:3] and t.status(run.session)["restarts"] == 0, "goes on", run.losses)
+        t.close(run.session, "?force=true")
+
+
+@fault("a GPU's memory loses bits (ECC)",
+       "503; device_ecc; no worker there until a probe computes, then the session is back by itself")
+def memory_error():
+    with Gpu(new()) as t:
+        run = Run(t)
+        run.step()
+        t.page.arm("sync", 2, 214)
+        run.number += 1
+        status, body, headers = run.train()
+        check(status == 503 and "memory error of its device" in body["detail"] and headers["retry-after"] == "30", "503",
+              status, body, headers)
+        t.page.disarm()
+        run.step((status, body, headers))
+        check(t.ends(run.session) == {"device_ecc": 1} and "a product is right" in t.logged(), "its class", t.ends(run.session))
+        check(run.losses == PEACE[:2], "steps", run.losses)
+        t.close(run.session, "?force=true")
+
+
+@fault("a GPU is lost under a step, and comes back later",
+       "503; device_lost; the slot is closed and nobody gets it; back by itself when a probe computes")
+def lost():
+    with Gpu(new()) as t:
+        run = Run(t)
+        run.step()
+        t.page.lose(True)
+        t.page.arm("launch", 5, 46)
+        run.number += 1
+        status, body, headers = run.train()
+        t.page.disarm()
+        check(status == 503 and "lost its device" in body["detail"] and "computes again" in body["detail"], "503", body)
+        st = t.status(run.session)
+        check(st["state"] == "needs_restore" and st["step"] == 1, "waits", st)
+        check(t.slot() == "closed" and t.ends(run.session) == {"device_lost": 1}, "closed", t.document()["slots"])
+        health = t.ask("GET", "/healthz")[1]
+        check(not health["active_session"], "health", health)
+        until("not a GPU that computes", lambda: not t.ask("GET", "/healthz")[1]["cuda_verified"])
+        check(t.open(base_model="tiny")[:2] == (503, {"detail": "accelerator unavailable"}), "nobody gets it")
+        shown = subprocess.run([os.path.join(BUILD, "stepctl"), "status", "--socket", os.path.join(t.state, "status.sock")],
+                               stdout=subprocess.PIPE, text=True)
+        check(shown.returncode == 1 and "device_lost=1" in shown.stdout and "closed" in shown.stdout and
+              "waits for its device" in shown.stdout and "is gone" in shown.stdout, "stepctl", shown)
+        until("it was looked for again", lambda: t.logged().count("there is no GPU") > 1)
+        check(t.slot() == "closed", "still closed")
+        t.page.lose(False)
+        until("open again", lambda: t.slot() == "taken")
+        run.step((status, body, headers))
+        check(run.losses == PEACE[:2] and t.ask("GET", "/healthz")[1]["cuda_verified"], "goes on", run.losses)
+        t.close(run.session, "?force=true")
+        check(t.slot() == "free", "given back")
+
+
+@fault("a GPU fails while a session opens", "503, the session is not there; the slot is free when a probe computes")
+def lost_while_opening():
+    with Gpu(new()) as t:
+        for kind, error in ("device", 35), ("stream", 46), ("set", 700):
+            t.page.arm(kind, 1, error)
+            status, body, _ = t.open(base_model="tiny", maximum_datum_tokens=64)
+            t.page.disarm()
+            check(status == 503 and "device" in body["detail"] and t.page.fired == 1, "refused", kind, status, body)
+            check(t.ask("GET", "/v1/sessions")[1] == {"sessions": []}, "none is remembered")
+            until("free again", lambda: t.slot() == "free")
+        run = Run(t)
+        run.step()
+        check(run.losses == PEACE[:1], "the next one works")
+        t.close(run.session, "?force=true")
+
+
+def one(run, operation, kind, nth, error, late):
+    page, name = run.t.page, "%s/%s/%d/%d/%d" % (operation, kind, nth, error, late)
+    run.number += 1
+    page.arm(kind, nth, error, late)
+    answer = getattr(run, operation)()
+    page.disarm()
+    met = page.fired > 0
+    check(answer[0] == 200 or answer[0] in (503, 507) and answer[1]["detail"], "answered", name, answer)
+    if operation in ("train", "recover"):
+        run.step(answer)
+    else:
+        run.number += operation == "save"  # to another URL
+        again = run.until_done(getattr(run, operation))
+        check(again[0] == 200 and (answer[0] != 200 or operation == "save" or answer[1] == again[1]), "the same", name, answer,
+              again)
+    return met
+
+
+@fault("the n-th CUDA call of any class fails on a GPU, at once or later",
+       "it may be refused or end the worker; every step is there, once, to the bit")
+def at_random():
+    rng, met, done = random.Random(SEED), 0, 0
+    with Gpu(new()) as t:
+        run = Run(t)
+        calls = {}
+        for operation in ("train", "evaluate", "generate", "save", "recover"):
+            t.page.note()
+            one(run, operation, "host", 1, 2, False)
+            calls.update(((operation, kind), n) for kind, n in t.page.noted().items() if kind in ERRORS)
+        # those after which a device is probed take longer each time
+        kinds = [(o, k, e, late) for o, k in sorted(calls) for e, late in ERRORS[k]
+                 if ALL or k == "blas" or e not in (35, 46, 100, 214, 999)]
+        rng.shuffle(kinds)
+        end = time.monotonic() + SECONDS
+        while time.monotonic() < end:
+            operation, kind, error, late = kinds[done % len(kinds)]
+            met += one(run, operation, kind, rng.randint(1, calls[operation, kind]), error, late)
+            done += 1
+        state, losses = run.state(), run.losses
+        t.close(run.session, "?force=true")
+    print("%d faults in %d tries of %d kinds, %d steps" % (met, done, len(kinds), len(losses)))
+    check(met > 0, "some were met")
+    peace, want, _ = quiet(len(losses))
+    check(losses == peace and state == want, "the losses and the bytes of a run in peace")
+
+
+killed()
+resumed()
+illegal_address()
+blamed()
+out_of_memory()
+memory_error()
+lost()
+lost_while_opening()
+at_random()
+finish()
