@@ -228,7 +228,8 @@ work(void *arg)
 	int error = anchor_file_check(a->anchor.fd, a->anchor.sha256);
 
 	if (error == 0) {
-		a->anchor.name_error = anchor_file_link(a->anchor.fd, a->folder, a->name);
+		a->anchor.name_error =
+		    anchor_file_link(a->anchor.fd, a->anchor.sha256, a->folder, a->name);
 		a->anchor.named = a->anchor.name_error == 0;
 	}
 	return error;
@@ -246,11 +247,12 @@ on_worked(void *arg, int error)
 	if (error != 0 || s == NULL) {
 		not_anchored(a, s);
 	} else if (!a->anchor.named && s->anchor.named) {
-		log_warning(
-		    "session %s: the snapshot gets no name; the one before it stays", a->id);
+		log_warning("session %s: the snapshot gets no name (%s); the one before it stays",
+		    a->id, strerror(-a->anchor.name_error));
 		not_anchored(a, s);
 	} else if (!a->anchor.named) {
-		log_warning("session %s: the snapshot has no name, and ends with stepd", a->id);
+		log_warning("session %s: the snapshot has no name (%s), and ends with stepd", a->id,
+		    strerror(-a->anchor.name_error));
 		a->anchor.pruned = s->anchor.pruned;
 		anchored(a, s);
 	} else if (choose(s, a) != 0) {

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "ipc/log.h"
+#include "supervisor/store/spool.h"
 
 enum { READ_SIZE = 64 * 1024, ID_LENGTH = 32, FIND_TRIES = 10, FIND_PAUSE_NS = 100000000 };
 
@@ -46,8 +47,27 @@ anchor_file_check(int fd, const char *sha256)
 	return strcmp(hex, sha256) == 0 ? 0 : -EBADMSG;
 }
 
+/* Under a name that is free. */
+static int
+copy_file(int fd, const char *sha256, int dir, const char *name)
+{
+	int64_t size = spool_size(fd);
+	int to, error;
+
+	if (size < 0)
+		return (int)size;
+	to = openat(dir, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (to < 0)
+		return -errno;
+	error = spool_copy(to, fd, (uint64_t)size);
+	if (error == 0)
+		error = anchor_file_check(to, sha256);
+	close(to);
+	return error;
+}
+
 int
-anchor_file_link(int fd, const char *folder, const char *name)
+anchor_file_link(int fd, const char *sha256, const char *folder, const char *name)
 {
 	int dir = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC), error = 0;
 	char from[64], part[ANCHOR_NAME_SIZE + 8];
@@ -57,8 +77,9 @@ anchor_file_link(int fd, const char *folder, const char *name)
 	snprintf(from, sizeof(from), "/proc/self/fd/%d", fd);
 	snprintf(part, sizeof(part), "%s.part", name);
 	unlinkat(dir, part, 0);
-	if (linkat(AT_FDCWD, from, dir, part, AT_SYMLINK_FOLLOW) != 0 ||
-	    renameat(dir, part, dir, name) != 0 || fsync(dir) != 0)
+	if (linkat(AT_FDCWD, from, dir, part, AT_SYMLINK_FOLLOW) != 0)
+		error = spool_needs_copy(-errno) ? copy_file(fd, sha256, dir, part) : -errno;
+	if (error == 0 && (renameat(dir, part, dir, name) != 0 || fsync(dir) != 0))
 		error = -errno;
 	unlinkat(dir, part, 0);
 	close(dir);

@@ -202,13 +202,8 @@ opened(struct session *s)
 void
 anchoring_anchored(struct session *s, struct session_input *in)
 {
-	int error = s->anchor.name_error;
-	/* Not every file system can name such a file: then it lives as long as stepd. */
-	bool cannot =
-	    error == -ENOENT || error == -EXDEV || error == -EPERM || error == -EOPNOTSUPP;
-
 	(void)in;
-	if (s->anchor.named || cannot)
+	if (s->anchor.named)
 		opened(s);
 	else
 		session_give_up(

@@ -3,13 +3,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "supervisor/store/object_store.h"
 #include "supervisor/offload.h"
 #include "supervisor/stepd.h"
+#include "supervisor/store/spool.h"
 
 /* One object on its way to its name. */
 struct put {
@@ -33,22 +33,6 @@ link_file(const struct put *p, int fd)
 	return linkat(AT_FDCWD, path, p->dir_fd, p->ref.id, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
 }
 
-static int
-copy_bytes(int to, int from, uint64_t size)
-{
-	off_t at = 0;
-
-	while ((uint64_t)at < size) {
-		ssize_t n = sendfile(to, from, &at, 1024 * 1024);
-
-		if (n == 0)
-			return -EIO;
-		if (n < 0 && errno != EINTR)
-			return -errno;
-	}
-	return fsync(to) == 0 ? 0 : -errno;
-}
-
 /* Where the file cannot be given a name (it had one once, or lies elsewhere): a copy is. */
 static int
 copy_file(const struct put *p)
@@ -60,7 +44,7 @@ copy_file(const struct put *p)
 	fd = openat(p->dir_fd, name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	rc = copy_bytes(fd, p->fd, p->size);
+	rc = spool_copy(fd, p->fd, p->size);
 	if (rc == 0)
 		rc = linkat(p->dir_fd, name, p->dir_fd, p->ref.id, 0) == 0 ? 0 : -errno;
 	unlinkat(p->dir_fd, name, 0);
@@ -80,7 +64,7 @@ work(void *arg)
 	if (fsync(p->fd) != 0)
 		return -errno;
 	rc = link_file(p, p->fd);
-	if (rc == -ENOENT || rc == -EXDEV || rc == -EPERM || rc == -EOPNOTSUPP)
+	if (spool_needs_copy(rc))
 		rc = copy_file(p);
 	if (rc == 0 && fsync(p->dir_fd) != 0) {
 		rc = -errno;

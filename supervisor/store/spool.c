@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -42,6 +43,28 @@ spool_read_only(int fd)
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	copy = open(path, O_RDONLY | O_CLOEXEC);
 	return copy < 0 ? -errno : copy;
+}
+
+bool
+spool_needs_copy(int error)
+{
+	return error == -ENOENT || error == -EXDEV || error == -EPERM || error == -EOPNOTSUPP;
+}
+
+int
+spool_copy(int to, int from, uint64_t size)
+{
+	off_t at = 0;
+
+	while ((uint64_t)at < size) {
+		ssize_t n = sendfile(to, from, &at, 1024 * 1024);
+
+		if (n == 0)
+			return -EIO;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+	}
+	return fsync(to) == 0 ? 0 : -errno;
 }
 
 int64_t

@@ -2,14 +2,16 @@
 import subprocess
 
 
-def small_disk(options, starts=1):
-    """What stepd is started with (prefix=) to have one, by tmpfs's mount options ("size=2m"), and again on
-    the same one each time that it ends; None, with a line that says so, where none can be made."""
+def small_disk(options, starts=1, folder=""):
+    """What stepd is started with (prefix=) to have one, by tmpfs's mount options ("size=2m"), or only its
+    state's "/folder" on it; and again on the same one each time that it ends. None, with a line that says
+    so, where none can be made."""
     if subprocess.run(["unshare", "-rm", "mount", "-t", "tmpfs", "none", "/mnt"],
                       stderr=subprocess.DEVNULL).returncode != 0:
         print("no small file system can be made here")
         return None
-    script = 'mount -t tmpfs -o %s none "$STEPD_STATE_DIR" || exit; %sexec "$@"' % (options, '"$@"; ' * (starts - 1))
+    script = ('d=$STEPD_STATE_DIR%s; mkdir -p "$d" && mount -t tmpfs -o %s none "$d" || exit; %sexec "$@"' %
+              (folder, options, '"$@"; ' * (starts - 1)))
     return ("unshare", "-rm", "sh", "-c", script, "sh")
 
 
