@@ -80,8 +80,7 @@ session_start_worker(struct session *s)
 	static const struct child_events events = {on_ready, on_answer, on_died};
 	const struct config *c = s->stepd->config;
 	bool gpu = s->slot->kind == SLOT_GPU;
-	struct child_options options = {
-	    .program = gpu ? c->worker_cuda : s->stepd->sessions->worker,
+	struct child_options options = {.program = gpu ? c->worker_cuda : c->worker,
 	    .gpu = gpu ? s->slot->device : NULL,
 	    .gpu_bus = gpu && s->slot->bus[0] != '\0' ? s->slot->bus : NULL,
 	    .ready_seconds = (unsigned)c->ready_timeout,

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <limits.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -79,23 +78,6 @@ drop_datums(struct stepd *s)
 	}
 }
 
-/* STEPD_WORKER, else stepd-worker beside stepd. */
-static char *
-worker_path(const struct config *c)
-{
-	char self[PATH_MAX], *path = NULL;
-	ssize_t n;
-
-	if (c->worker != NULL)
-		return strdup(c->worker);
-	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	if (n <= 0)
-		return NULL;
-	self[n] = '\0';
-	*strrchr(self, '/') = '\0';
-	return asprintf(&path, "%s/stepd-worker", self) < 0 ? NULL : path;
-}
-
 static void
 on_sweep(evutil_socket_t fd, short what, void *arg)
 {
@@ -149,14 +131,13 @@ sessions_start(struct stepd *s)
 	error = find_slots(s);
 	if (error != 0)
 		return error;
-	all->worker = worker_path(s->config);
 	if (asprintf(&all->spool, "%s/spool", s->config->state_dir) < 0)
 		all->spool = NULL;
-	if (all->worker == NULL || all->spool == NULL)
+	if (all->spool == NULL)
 		return -ENOMEM;
-	if (access(all->worker, X_OK) != 0) {
+	if (access(s->config->worker, X_OK) != 0) {
 		error = -errno;
-		log_error("the worker %s: %s", all->worker, strerror(-error));
+		log_error("the worker %s: %s", s->config->worker, strerror(-error));
 		return error;
 	}
 	error = seal_key_open(
@@ -211,7 +192,6 @@ sessions_free(struct stepd *s)
 	if (s->sessions->sweep != NULL)
 		event_free(s->sessions->sweep);
 	seal_key_wipe(&s->sessions->seal_key);
-	free(s->sessions->worker);
 	free(s->sessions->spool);
 	free(s->sessions);
 	s->sessions = NULL;

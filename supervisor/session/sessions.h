@@ -13,7 +13,6 @@ struct event;
 struct sessions {
 	struct slots slots;
 	struct session *first;	      /* newest first */
-	char *worker;		      /* the program */
 	char *spool;		      /* the folder of artifacts under way */
 	struct event *sweep;	      /* now and then */
 	struct seal_key seal_key;     /* of what is sealed on the disk */
