@@ -48,6 +48,26 @@ op_upload(struct op_context *ctx, void *device, const void *host, size_t bytes)
 	return OP_OK;
 }
 
+/* The device's memory itself. */
+enum op_status
+op_stage(struct op_context *ctx, void **host, size_t *bytes, void *device)
+{
+	(void)ctx;
+	(void)bytes;
+	*host = device;
+	return OP_OK;
+}
+
+enum op_status
+op_staged(struct op_context *ctx, void *device, const void *host, size_t bytes)
+{
+	(void)ctx;
+	(void)device;
+	(void)host;
+	(void)bytes;
+	return OP_OK;
+}
+
 enum op_status
 op_download(struct op_context *ctx, void *host, const void *device, size_t bytes)
 {

@@ -49,18 +49,31 @@ op_host_free(struct op_context *ctx, void *memory)
 }
 
 enum op_status
+op_stage(struct op_context *ctx, void **host, size_t *bytes, void *device)
+{
+	(void)device;
+	*bytes = size_min(*bytes, STAGING_BYTES);
+	return staging_room(ctx, host, *bytes);
+}
+
+enum op_status
+op_staged(struct op_context *ctx, void *device, const void *host, size_t bytes)
+{
+	return gpu_check(ctx,
+	    cudaMemcpyAsync(device, host, bytes, cudaMemcpyHostToDevice, ctx->stream), "upload");
+}
+
+enum op_status
 op_upload(struct op_context *ctx, void *device, const void *host, size_t bytes)
 {
 	for (size_t at = 0, n; at < bytes; at += n) {
+		char *to = (char *)device + at;
 		void *room;
 
-		n = size_min(bytes - at, STAGING_BYTES);
-		GPU_TRY(staging_room(ctx, &room, n));
+		n = bytes - at;
+		GPU_TRY(op_stage(ctx, &room, &n, to));
 		memcpy(room, (const char *)host + at, n);
-		GPU_TRY(gpu_check(ctx,
-		    cudaMemcpyAsync(
-			(char *)device + at, room, n, cudaMemcpyHostToDevice, ctx->stream),
-		    "upload"));
+		GPU_TRY(op_staged(ctx, to, room, n));
 	}
 	return OP_OK;
 }

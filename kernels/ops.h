@@ -122,6 +122,12 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(host_alloc, (struct op_context * ctx, void **out, size_t bytes))                         \
 	X(host_free, (struct op_context * ctx, void *memory))                                      \
 	X(upload, (struct op_context * ctx, void *device, const void *host, size_t bytes))         \
+	/* The same without the copy on the host. stage: *host = memory for what is to be at       \
+	   `device`, to be filled by whatever threads; *bytes, as many as there are to come,       \
+	   become as many as it holds. staged: what was filled of it is on its way; the memory is  \
+	   not to be touched any more. */                                                          \
+	X(stage, (struct op_context * ctx, void **host, size_t *bytes, void *device))              \
+	X(staged, (struct op_context * ctx, void *device, const void *host, size_t bytes))         \
 	X(download, (struct op_context * ctx, void *host, const void *device, size_t bytes))       \
 	X(zero, (struct op_context * ctx, void *device, size_t bytes))                             \
 	X(sync, (struct op_context * ctx))                                                         \

@@ -8,8 +8,8 @@
 
 #include "kernels/gpu.h"
 
-/* Large enough that a copy runs at the bus's full speed. */
-enum { STAGING_BYTES = 4 << 20 };
+/* Large enough that a copy runs at the bus's full speed, and that many threads fill one. */
+enum { STAGING_BYTES = 8 << 20 };
 
 /* 0xffffffff: nothing to say. */
 struct gpu_notes {

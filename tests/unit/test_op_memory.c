@@ -62,6 +62,35 @@ TEST(alloc)
 	rig_close(&r);
 }
 
+/* More than a backend's buffers hold together, in pieces of all sizes, filled by several threads.
+ */
+TEST(staged)
+{
+	const size_t bytes = 40000003;
+	struct rig r = rig_open(OP_F32, 2);
+	unsigned char *want = malloc(bytes), *got = malloc(bytes);
+	void *device = rig_alloc(&r, bytes);
+
+	for (size_t i = 0; i < bytes; i++)
+		want[i] = (unsigned char)(i * 2654435761u >> 13);
+	for (size_t at = 0, n, most = 1; at < bytes; at += n, most = most * 5 + 3) {
+		char *to = (char *)device + at;
+		void *host;
+
+		n = bytes - at < most ? bytes - at : most;
+		OK(op_stage(r.ctx, &host, &n, to));
+		CHECK(n > 0);
+		for (size_t i = 0; i < n; i++)
+			((unsigned char *)host)[i] = want[at + i];
+		OK(op_staged(r.ctx, to, host, n));
+	}
+	OK(op_download(r.ctx, got, device, bytes));
+	CHECK(memcmp(got, want, bytes) == 0);
+	free(want);
+	free(got);
+	rig_close(&r);
+}
+
 TEST(alloc_too_much)
 {
 	struct rig r = rig_open(OP_F32, 1);
@@ -183,6 +212,6 @@ TEST(add)
 	}
 }
 
-TEST_MAIN(TEST_CASE(open_refuses), TEST_CASE(context), TEST_CASE(alloc), TEST_CASE(alloc_too_much),
-    TEST_CASE(zero_and_copy), TEST_CASE(round_to_nearest_even), TEST_CASE(round_nan),
-    TEST_CASE(round_copies_f32), TEST_CASE(add))
+TEST_MAIN(TEST_CASE(open_refuses), TEST_CASE(context), TEST_CASE(alloc), TEST_CASE(staged),
+    TEST_CASE(alloc_too_much), TEST_CASE(zero_and_copy), TEST_CASE(round_to_nearest_even),
+    TEST_CASE(round_nan), TEST_CASE(round_copies_f32), TEST_CASE(add))

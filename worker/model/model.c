@@ -5,21 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Elements that a thread reads at once: small enough to be copied to the device from its cache. */
-enum { CHUNK_ELEMENTS = 128 * 1024 };
-enum { NAME_SIZE = 256, ALIGNMENT = 64 };
+#include "worker/model/load.h"
 
-/* One tensor to read: where it comes from and where it goes. */
-struct tensor {
-	char name[NAME_SIZE];
-	size_t rows, cols;
-	enum op_dtype dtype;
-	size_t offset; /* bytes into the model's memory */
-};
+enum { ALIGNMENT = 64 };
 
 /* The tensors of a model in the order of their memory. */
 struct plan {
-	struct tensor *tensors;
+	struct load_tensor *tensors;
 	size_t count, capacity;
 	size_t bytes;
 	bool failed; /* memory ran out, or a size does not fit */
@@ -96,7 +88,7 @@ static size_t
 plan_add(struct plan *p, const char *name, size_t rows, size_t cols, enum op_dtype dtype)
 {
 	size_t bytes, end;
-	struct tensor *t;
+	struct load_tensor *t;
 
 	if (p->count == p->capacity) {
 		const size_t capacity = p->capacity == 0 ? 64 : 2 * p->capacity;
@@ -129,7 +121,7 @@ static void
 plan_linear(struct plan *p, const struct model_config *c, size_t layer, enum model_linear which,
     enum op_dtype dtype)
 {
-	char path[NAME_SIZE / 2], name[NAME_SIZE];
+	char path[LOAD_NAME_SIZE / 2], name[LOAD_NAME_SIZE];
 	size_t outputs, inputs;
 
 	model_linear_shape(c, which, &outputs, &inputs);
@@ -147,7 +139,7 @@ plan_linear(struct plan *p, const struct model_config *c, size_t layer, enum mod
 static void
 plan_model(struct plan *p, const struct model_config *c, enum op_dtype dtype)
 {
-	char name[NAME_SIZE];
+	char name[LOAD_NAME_SIZE];
 
 	snprintf(name, sizeof(name), "%s.embed_tokens.weight", c->prefix);
 	plan_add(p, name, c->vocabulary, c->width, dtype);
@@ -185,7 +177,7 @@ model_memory(const struct model_config *c, enum op_dtype compute)
 }
 
 static struct op_matrix
-bind_matrix(const struct model *m, const struct tensor *t)
+bind_matrix(const struct model *m, const struct load_tensor *t)
 {
 	return (struct op_matrix){
 	    .data = (const char *)m->memory + t->offset,
@@ -196,14 +188,14 @@ bind_matrix(const struct model *m, const struct tensor *t)
 }
 
 static const float *
-bind_vector(const struct model *m, const struct tensor *t)
+bind_vector(const struct model *m, const struct load_tensor *t)
 {
 	return (const float *)((const char *)m->memory + t->offset);
 }
 
 /* Points the model at its tensors, in the order of plan_model. */
 static void
-bind(struct model *m, const struct tensor *next)
+bind(struct model *m, const struct load_tensor *next)
 {
 	const struct model_config *c = m->config;
 
@@ -221,116 +213,6 @@ bind(struct model *m, const struct tensor *next)
 				b->linear[i].bias = bind_vector(m, next++);
 		}
 	}
-}
-
-/* Reads rows of one tensor through the thread's own buffer. 0, or -1 with *r. */
-static int
-read_rows(struct model *m, const struct model_files *files, const struct tensor *t, size_t first,
-    size_t count, void *buffer, struct refusal *r)
-{
-	const size_t row = t->cols * (t->dtype == OP_F32 ? 4 : 2);
-	char *to = (char *)m->memory + t->offset + first * row;
-	enum op_status status;
-
-	if (model_files_read_rows(files, t->name, buffer, t->dtype, first, count, t->cols, r) != 0)
-		return -1;
-#pragma omp critical(model_upload)
-	status = op_upload(m->ops, to, buffer, count * row);
-	return status == OP_OK ? 0 : model_refuse_op(r, m->ops, status);
-}
-
-static size_t
-rows_at_once(const struct tensor *t)
-{
-	return t->cols >= CHUNK_ELEMENTS ? 1 : CHUNK_ELEMENTS / t->cols;
-}
-
-/* Some rows of one tensor: what a thread reads at once. */
-struct chunk {
-	const struct tensor *tensor;
-	size_t first, count;
-};
-
-/* Cuts all tensors into chunks. NULL if memory ran out; *buffer is what the largest needs. */
-static struct chunk *
-cut_chunks(const struct plan *p, size_t *count, size_t *buffer)
-{
-	struct chunk *chunks;
-	size_t n = 0;
-
-	*buffer = 0;
-	for (size_t i = 0; i < p->count; i++)
-		n += (p->tensors[i].rows + rows_at_once(&p->tensors[i]) - 1) /
-		     rows_at_once(&p->tensors[i]);
-	chunks = calloc(n, sizeof(*chunks));
-	if (chunks == NULL)
-		return NULL;
-	*count = n;
-	n = 0;
-	for (size_t i = 0; i < p->count; i++) {
-		const struct tensor *t = &p->tensors[i];
-
-		for (size_t row = 0, many; row < t->rows; row += many) {
-			many = rows_at_once(t) < t->rows - row ? rows_at_once(t) : t->rows - row;
-			chunks[n++] = (struct chunk){.tensor = t, .first = row, .count = many};
-			if (many * t->cols * sizeof(float) > *buffer)
-				*buffer = many * t->cols * sizeof(float);
-		}
-	}
-	return chunks;
-}
-
-/* Reads all chunks, with all threads. 0, or -1 with *r of the first that failed. */
-static int
-read_chunks(struct model *m, const struct model_files *files, const struct chunk *chunks,
-    size_t count, size_t buffer_size, struct refusal *r)
-{
-	int failed = 0;
-
-#pragma omp parallel num_threads(op_threads(m->ops))
-	{
-		void *buffer = malloc(buffer_size);
-
-#pragma omp for schedule(dynamic)
-		for (size_t i = 0; i < count; i++) {
-			struct refusal own;
-			int stop;
-
-#pragma omp atomic read
-			stop = failed;
-			if (stop)
-				continue;
-			if (buffer == NULL)
-				stop = refuse(&own, 507, "no memory to read the model with");
-			else
-				stop = read_rows(m, files, chunks[i].tensor, chunks[i].first,
-				    chunks[i].count, buffer, &own);
-			if (stop != 0) {
-#pragma omp critical(model_read)
-				*r = own;
-#pragma omp atomic write
-				failed = 1;
-			}
-		}
-		free(buffer);
-	}
-	return failed ? -1 : 0;
-}
-
-static int
-read_tensors(
-    struct model *m, const struct model_files *files, const struct plan *p, struct refusal *r)
-{
-	size_t count, buffer;
-	struct chunk *chunks = cut_chunks(p, &count, &buffer);
-	int result;
-
-	if (chunks == NULL)
-		return refuse(r, 507, "no memory to read the model with");
-	result = read_chunks(m, files, chunks, count, buffer, r);
-	free(chunks);
-	model_files_release(files);
-	return result;
 }
 
 /* Gets the memory and fills it. */
@@ -355,7 +237,7 @@ load(struct model *m, const struct model_files *files, const struct plan *p, str
 		return model_refuse_op(r, m->ops, status);
 	for (size_t i = 0; i < p->count; i++)
 		m->parameters += p->tensors[i].rows * p->tensors[i].cols;
-	return read_tensors(m, files, p, r);
+	return load_tensors(m->ops, m->memory, files, p->tensors, p->count, r);
 }
 
 int
