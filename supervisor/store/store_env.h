@@ -10,13 +10,19 @@
 
 #include "supervisor/store/store.h"
 
+/* Bytes of address space, not of disk: the file grows with what is in it. */
+#define STORE_MAP ((off_t)16 << 30)
+
 struct store_env {
 	MDB_env *env;
 	MDB_dbi tables[STORE_TABLES];
 	off_t reserved; /* the disk has room for the file up to here */
 };
 
-/* See store_open for the errors. On failure store_env_close is still owed. */
+/* What LMDB returned, as 0 or -errno: its own codes are negative and far from errno's. */
+int store_env_error(int rc);
+
+/* store_env_open.c; see store_open for the errors. On failure store_env_close is still owed. */
 int store_env_open(struct store_env *s, const char *folder);
 void store_env_close(struct store_env *s);
 
