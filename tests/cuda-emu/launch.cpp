@@ -101,7 +101,7 @@ static cudaError_t
 check(const void *kernel, dim3 grid, dim3 block, size_t shared)
 {
 	size_t threads = (size_t)block.x * block.y * block.z;
-	size_t most = opted.count(kernel) ? opted[kernel] : SHARED_DEFAULT;
+	size_t most = opted.count(kernel) ? opted[kernel] : (size_t)SHARED_DEFAULT;
 
 	if (threads == 0 || threads > EMU_THREADS || block.z > 64)
 		return cudaErrorInvalidConfiguration;

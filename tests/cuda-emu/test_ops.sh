@@ -1,7 +1,8 @@
 #!/bin/sh
 # The tests of the ops, the very same as the CPU's, over the kernels of CUDA on the emulation: the
-# fast build in three orders of threads and blocks, then bounds, then races. The largest cases run in
-# the fast build alone. Prints `N passed, N failed`, a program that breaks off counting as one more.
+# fast build in three orders of threads and blocks, then bounds, then races, then alignment. The
+# largest cases run in the fast build alone. Prints `N passed, N failed`, a program that breaks off
+# counting as one more.
 set -u
 cd "$(dirname "$0")/../.."
 build=${STEPD_BUILD:-build}/cuda-emu
@@ -35,13 +36,14 @@ for source in tests/unit/test_op_*.c; do
 	run fast 2 "$test"
 	case $test in
 	test_op_head_loss)
-		for mode in asan race; do
+		for mode in asan race gcc; do
 			run $mode 3 $test loss_and_gradient refuses_targets not_finite_stays
 		done
 		;;
 	test_op_linear)
 		# its work is cuBLAS'
 		run asan 3 $test
+		run gcc 3 $test
 		run race 3 $test backward_by_differences same_bits_twice
 		;;
 	*)
@@ -49,6 +51,7 @@ for source in tests/unit/test_op_*.c; do
 		run fast 1 "$test"
 		run asan 3 "$test"
 		run race 3 "$test"
+		run gcc 3 "$test"
 		;;
 	esac
 done

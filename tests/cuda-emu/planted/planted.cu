@@ -240,6 +240,24 @@ misaligned(float *out, const float *in, bool bug)
 }
 
 __global__ void
+shift_past(float *out, bool bug)
+{
+	int by = bug ? 32 + (int)threadIdx.x : 0;
+
+	out[threadIdx.x] = (float)threadIdx.x + 0.0f * (float)(1 << by);
+}
+
+/* Without ld128, which looks at the address itself. */
+__global__ void
+misaligned_copy(float *out, const float *in, bool bug)
+{
+	const float4 *from = (const float4 *)(in + (bug ? 1 : 0));
+	float4 v = *from;
+
+	out[threadIdx.x] = (float)threadIdx.x + 0.0f * v.x;
+}
+
+__global__ void
 follow(float *out, const float *in)
 {
 	out[threadIdx.x] = in[threadIdx.x];
@@ -324,6 +342,8 @@ run_host_write(const struct plan *p)
 	X(return_before_barrier, LAUNCH(return_before_barrier, 1, N, 0, 0, p->out, p->bug))        \
 	X(shuffle_and_barrier, LAUNCH(shuffle_and_barrier, 1, N, 0, 0, p->out, p->bug))            \
 	X(misaligned, LAUNCH(misaligned, 1, N, 0, 0, p->out, p->in, p->bug))                       \
+	X(misaligned_copy, LAUNCH(misaligned_copy, 1, N, 0, 0, p->out, p->in, p->bug))             \
+	X(shift_past, LAUNCH(shift_past, 1, N, 0, 0, p->out, p->bug))                              \
 	X(freed, run_freed(p))                                                                     \
 	X(host_pointer, run_host(p))                                                               \
 	X(host_writes, run_host_write(p))                                                          \
