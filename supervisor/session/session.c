@@ -39,6 +39,10 @@ session_new(struct stepd *stepd)
 	datum_log_init(&s->datums);
 	datum_file_init(&s->datum_file);
 	anchor_init(&s->anchor);
+	if (session_restore_init(s) != 0) {
+		session_free(s);
+		return NULL;
+	}
 	return s;
 }
 

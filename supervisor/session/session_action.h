@@ -85,7 +85,9 @@ void session_give_up(struct session *s, unsigned status, const char *sentence, i
 /* Answers the opening and removes a session that nobody knows. */
 void session_discard(struct session *s);
 
-/* session_restore.c: it has no worker; what is under way waits until there is another. */
+/* session_restore.c: the timer by which it waits for workers. 0 or -ENOMEM. */
+int session_restore_init(struct session *s);
+/* It has no worker; what is under way waits until there is another. */
 void session_recover(struct session *s);
 /* Its worker is at s->restore.step: on with the journal, until it is where the session is. */
 void session_replay(struct session *s);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ipc/blob.h"
@@ -29,6 +30,7 @@ enum {
 	FIRST_WAIT_MS = 100,
 	LONGEST_WAIT_MS = 10000,
 	STEADY_SECONDS = 60,
+	SHORT_WAIT_NS = 50000000,
 };
 
 /* It cannot be brought back by trying again: the request under way is told, then those in line. */
@@ -54,6 +56,25 @@ on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	session_event(arg, EV_TIMER, &none);
+}
+
+int
+session_restore_init(struct session *s)
+{
+	s->restore.timer = evtimer_new(s->stepd->base, on_timer, s);
+	return s->restore.timer != NULL ? 0 : -ENOMEM;
+}
+
+/* Without memory to wait by the clock: the loop serves others once more, a little later. */
+static void
+wait_without_memory(struct session *s)
+{
+	struct timespec pause = {0, SHORT_WAIT_NS};
+
+	if (s->restore.tries == 1)
+		log_error("session %s: no memory to wait before it is brought back", s->record.id);
+	nanosleep(&pause, NULL);
+	event_active(s->restore.timer, EV_TIMEOUT, 0);
 }
 
 /* What ends workers from outside (the machine has no memory, somebody kills) may pass: it is tried
@@ -87,15 +108,8 @@ session_recover(struct session *s)
 		wait = LONGEST_WAIT_MS;
 	tv = (struct timeval){wait / 1000, (wait % 1000) * 1000};
 	r->tries++;
-	if (r->timer == NULL)
-		r->timer = evtimer_new(s->stepd->base, on_timer, s);
-	if (r->timer != NULL && evtimer_add(r->timer, &tv) == 0)
-		return;
-	log_error("session %s: no memory to wait before it is brought back", s->record.id);
-	if (r->tries < TRIES_TOLD)
-		session_event(s, EV_TIMER, &(struct session_input){0});
-	else
-		give_up(s);
+	if (evtimer_add(r->timer, &tv) != 0)
+		wait_without_memory(s);
 }
 
 /* Not while an anchor is on its way: the journal would be cut under the replay. */
@@ -120,7 +134,7 @@ restoring_timer(struct session *s, struct session_input *in)
 void
 restoring_anchored(struct session *s, struct session_input *in)
 {
-	if (s->restore.timer == NULL || !evtimer_pending(s->restore.timer, NULL))
+	if (!evtimer_pending(s->restore.timer, NULL))
 		restoring_timer(s, in);
 }
 
@@ -340,7 +354,6 @@ restoring_stop(struct session *s, struct session_input *in)
 {
 	(void)in;
 	s->stopping = true;
-	if (s->restore.timer != NULL)
-		evtimer_del(s->restore.timer);
+	evtimer_del(s->restore.timer);
 	give_up(s);
 }
