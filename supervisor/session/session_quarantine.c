@@ -1,6 +1,6 @@
 /* Requests that end their worker: tried a second time, then refused, now and when they are sent
-   again. One that was under way when somebody killed the worker from outside is not to blame; it is
-   tried a few times more. */
+   again. One that was under way when somebody killed the worker from outside is not to blame, nor
+   one that no worker could be asked for want of memory; it is tried a few times more. */
 #include <sodium.h>
 #include <string.h>
 
@@ -57,12 +57,14 @@ session_refuse_quarantined(struct session *s, struct session_request *request)
 void
 session_blame(struct session *s, enum child_class class)
 {
+	enum child_remedy remedy = child_class_remedy(class);
 	struct session_request *request = s->current;
 	uint8_t digest[QUARANTINE_DIGEST];
 
 	if (s->slot->failed)
 		return; /* the device's fault */
-	if (child_class_remedy(class) == REMEDY_RETRY) {
+	/* NONE: stepd ended it, because it could not be asked. */
+	if (remedy == REMEDY_RETRY || remedy == REMEDY_NONE) {
 		if (++request->killed >= KILLED_MAX)
 			session_reply_detail(s, 503, session_lost_sentence(s));
 		return;

@@ -84,8 +84,11 @@ class Cases:
     case and gives whether it met its fault, and the chain and site where, and leave(): the next is the first of
     its session."""
 
-    def __init__(self, group, operations, begin):
-        self.group, self.operations, self.begin = group, operations, begin
+    def __init__(self, group, operations, begin, first=False, counted=False):
+        """first: of each chain the first call alone. counted: the n-th call is always the same one, so that it
+        is found by counting, which takes less time than looking at each call's chain."""
+        self.group, self.operations, self.begin, self.first = group, operations, begin, first
+        self.by_chain = not (counted or ALL)
         self.known, self.tried, self.done, self.fired, self.listed, self.calls = {}, set(), 0, 0, 0, 0
 
     def traced(self, _):
@@ -111,7 +114,9 @@ class Cases:
         """In an order from the seed: each site first, then each chain, then the rest; and how many sites."""
         cases = []
         for key, (site, all_n) in found.items():
-            chosen = all_n if ALL else sorted({*all_n[:2], all_n[-1]})
+            if self.by_chain:
+                all_n = range(1, len(all_n) + 1)
+            chosen = all_n[:1] if self.first else all_n if ALL else sorted({*all_n[:2], all_n[-1]})
             cases += [Case(*key[:2], n, error, key[2], site) for n in chosen for error in ERRORS[key[1]]
                       if ONLY in "%s/%s/%d/%d" % (*key[:2], n, error)]
         random.Random(SEED).shuffle(cases)
@@ -121,7 +126,7 @@ class Cases:
             cases.sort(key=lambda c: what(c) in seen or seen.add(what(c)) is not None)
         return cases, len(seen)
 
-    def work(self, cases, sites, by_chain, end, last):
+    def work(self, cases, sites, again, end, last):
         """Tries cases until the end, the first of each site until the last; what was tried, how many of how many
         were met, and the slowest."""
         tried, slow, fired, done = set(), [], 0, 0
@@ -130,10 +135,10 @@ class Cases:
                 if time.monotonic() > (end if done >= sites else last):
                     break
                 began = time.monotonic()
-                for again in range(AGAIN if by_chain else 1):
-                    if again:
+                for number in range(AGAIN if again else 1):
+                    if number > 0:
                         run.leave()
-                    met, (chain, _) = run.one(*case[:4], case.chain if by_chain else 0)
+                    met, (chain, _) = run.one(*case[:4], case.chain if self.by_chain else 0)
                     if met:
                         break
                 slow = sorted(slow + [(round(time.monotonic() - began, 1), "%s/%s/%d/%d" % case[:4])])[-5:]
@@ -149,13 +154,12 @@ class Cases:
         began = time.monotonic()
         end, last, slow = began + (limit or 2e9), began + (limit or 2e9) * PATIENCE, []
         found = self.count()
-        for by_chain in (False,) if limit else (False, True):
+        for again in (False,) if limit else (False, True):
+            self.by_chain, self.first = self.by_chain or again, self.first or again
             cases, sites = self.list({key: ns for key, ns in found.items() if key not in self.tried})
-            if by_chain:  # where threads meet, the n-th call is not always the same
-                cases = [c._replace(nth=1) for c in cases if c.nth == found[c[0], c[1], c.chain][1][0]]
             self.listed += len(cases)
             for tried, done, fired, slowest in side_by_side(
-                    lambda part: self.work(cases[part::JOBS], len(range(part, sites, JOBS)), by_chain, end, last),
+                    lambda part: self.work(cases[part::JOBS], len(range(part, sites, JOBS)), again, end, last),
                     JOBS if cases else 0):
                 self.tried.update(tuple(key) for key in tried)
                 self.done, self.fired, slow = self.done + done, self.fired + fired, slow + slowest

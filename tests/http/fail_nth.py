@@ -37,9 +37,9 @@ class Page:
     def field(self, index, form="I"):
         return struct.unpack_from(form, self.map, 4 * index)[0]
 
-    def arm(self, kind, nth, error, chain=0):
-        """The n-th call of a class fails, or the n-th of those from a chain."""
-        struct.pack_into("IIiII", self.map, 4, nth, False, error, 0, 0)  # what is live stays
+    def arm(self, kind, nth, error, chain=0, lasting=False):
+        """The n-th call of a class fails, or the n-th of those from a chain; lasting: and all that follow."""
+        struct.pack_into("IIiII", self.map, 4, nth, lasting, error, 0, 0)  # what is live stays
         struct.pack_into("=36xQQ8xQ", self.map, 28, 0, 0, chain)
         struct.pack_into("I", self.map, 0, CLASSES.index(kind) + 1)
 

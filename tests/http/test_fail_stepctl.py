@@ -93,7 +93,7 @@ def begun():
         yield run
 
 
-Cases("stepctl", ["train"], begun).try_all(seconds(15))
+Cases("stepctl", ["train"], begun, counted=True).try_all(seconds(15))
 held("the n-th call of any kind fails in stepctl train", "its files are whole, or it says why not")
 shutil.rmtree(folder, ignore_errors=True)
 finish()

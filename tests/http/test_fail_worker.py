@@ -130,7 +130,7 @@ def begun():
         check(quiet.state() == state, "and the bytes of its state")
 
 
-Cases("worker", OPERATIONS, begun).try_all(seconds(20))
+Cases("worker", OPERATIONS, begun, counted=True).try_all(seconds(20))
 held("the n-th call of any kind fails in the worker", "it may refuse or end; every step is there, once, to the bit")
 shutil.rmtree(folder)
 finish()
