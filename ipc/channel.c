@@ -123,6 +123,9 @@ channel_recv(struct channel *c, struct message *m)
 	fds = take_fds(&msg, &m->fd);
 	if (n == 0 && fds == 0)
 		return 0;
+	/* The kernel had to drop a descriptor, for which there was room in the message. */
+	if (fds == 0 && (msg.msg_flags & MSG_CTRUNC) != 0)
+		return -EMFILE;
 	wire_get_init(&header, c->buffer, (size_t)n);
 	type = wire_get_u32(&header);
 	m->request = wire_get_u64(&header);

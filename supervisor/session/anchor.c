@@ -135,12 +135,24 @@ still_wanted(const struct anchoring *a)
 	return s != NULL && s->anchor.coming == a ? s : NULL;
 }
 
+/* Its name in the spool goes, unless it is also that of the anchor that the session has. */
+static void
+drop_name(const struct anchoring *a, const struct session *s)
+{
+	char name[ANCHOR_NAME_SIZE] = "";
+
+	if (s != NULL && s->anchor.named)
+		anchor_file_name(name, a->id, s->anchor.step, s->anchor.kind);
+	if (strcmp(name, a->name) != 0)
+		anchor_file_remove(a->folder, a->name);
+}
+
 /* It did not become the anchor: what was before it stays. */
 static void
 not_anchored(struct anchoring *a, struct session *s)
 {
 	if (a->anchor.named)
-		anchor_file_remove(a->folder, a->name);
+		drop_name(a, s);
 	if (s != NULL)
 		s->anchor.next_step = s->record.step + a->stepd->config->snapshot_steps;
 	arrived(a, s);
@@ -244,6 +256,8 @@ on_worked(void *arg, int error)
 	if (error != 0)
 		log_error("session %s: a recovery snapshot is not what was written (%s)", a->id,
 		    strerror(-error));
+	if (!a->anchor.named)
+		drop_name(a, s); /* that came about, but not for sure */
 	if (error != 0 || s == NULL) {
 		not_anchored(a, s);
 	} else if (!a->anchor.named && s->anchor.named) {

@@ -159,6 +159,13 @@ take_message(struct child *c)
 	return error != 0 ? error : 1;
 }
 
+/* What stepd lacks says nothing about the worker. */
+static bool
+is_own_lack(int error)
+{
+	return error == -ENOMEM || error == -ENOBUFS || error == -EMFILE || error == -ENFILE;
+}
+
 static void
 on_readable(evutil_socket_t fd, short what, void *arg)
 {
@@ -174,7 +181,12 @@ on_readable(evutil_socket_t fd, short what, void *arg)
 	/* It ended without having read what it was sent: that says nothing about its messages. */
 	if (got == -ECONNRESET)
 		got = 0;
-	if (got != 0) {
+	if (is_own_lack(got)) {
+		c->facts.asked_to_end = true;
+		log_warning("worker %d: its message is not taken (%s), ending it", (int)c->pid,
+		    strerror(-got));
+		terminate(c);
+	} else if (got != 0) {
 		c->facts.bad_frame = true;
 		log_warning("worker %d: a message that does not decode, ending it", (int)c->pid);
 		terminate(c);

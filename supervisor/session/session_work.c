@@ -153,17 +153,28 @@ keep_datums(struct session *s, const struct blob_view *view)
 	datum_file_append(s, view->data, view->len);
 }
 
-/* The blob of an answer: u64 length, JSON, and the rest. 0 with the view and the length, or
-   -EBADMSG. */
+/* 0; -ENOMEM; or -EBADMSG where the worker sent what cannot be mapped. */
+static int
+map_answer(struct blob_view *view, int fd, size_t most)
+{
+	int error = blob_map_most(view, fd, most);
+
+	return error == 0 || error == -ENOMEM ? error : -EBADMSG;
+}
+
+/* The blob of an answer: u64 length, JSON, and the rest. 0 with the view and the length, -ENOMEM,
+   or -EBADMSG. */
 static int
 view_rendered(struct message *m, struct blob_view *view, uint64_t *json_len)
 {
 	struct wire_get r;
+	int error;
 
 	if (m->type != MSG_RENDERED || wire_get_end(&m->body) != 0 || m->fd < 0)
 		return -EBADMSG;
-	if (blob_map_most(view, m->fd, RENDERED_MAX) != 0)
-		return -EBADMSG;
+	error = map_answer(view, m->fd, RENDERED_MAX);
+	if (error != 0)
+		return error;
 	wire_get_init(&r, view->data, view->len);
 	*json_len = wire_get_u64(&r);
 	if (!r.failed && *json_len > 0 && *json_len <= view->len - r.at)
@@ -252,11 +263,12 @@ pass_on(struct session *s, struct session_input *in, enum message_type type, siz
 	size_t len;
 	int fd = in->answer->fd;
 
-	if (in->answer->type != type || wire_get_end(&in->answer->body) != 0 || fd < 0 ||
-	    blob_map_most(&view, fd, most) != 0) {
+	if (in->answer->type != type || wire_get_end(&in->answer->body) != 0 || fd < 0)
 		in->error = -EBADMSG;
+	else
+		in->error = map_answer(&view, fd, most);
+	if (in->error != 0)
 		return;
-	}
 	len = view.len;
 	blob_unmap(&view);
 	if (len == 0) {

@@ -305,6 +305,12 @@ class Run(Later):
         getattr(self, "judge_" + operation)("traced/" + operation, answer)
         return self.t.page.traced()
 
+    def files(self):
+        """Those of sessions that are in the state folder without a line in the log that they stay there."""
+        names = [name for folder in ("spool", "datums") for name in os.listdir(os.path.join(self.t.state, folder))]
+        told = re.findall(r"the spool file (\S+) stays|session (\S+): its datums stay", self.t.logged())
+        return [name for name in names if not any(name in pair for pair in told)]
+
     def settle(self):
         """Ends what is open; descriptors that are left, and allocations beyond what is kept."""
         self.leave()
@@ -346,6 +352,7 @@ def serving():
         process, before = run.t.process, run.settle()
         yield run
         after = run.settle()
+        check(run.files() == [], "no file is left", run.files())
         print("  descriptors %d -> %d, allocations %d -> %d" % (before[0], after[0], before[1], after[1]), flush=True)
         if run.t.process == process:
             check(after[0] <= before[0], "no descriptor is left", before, after)
