@@ -9,6 +9,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/session/kept_clock.h"
+#include "supervisor/session/sessions.h"
 #include "supervisor/settings/config.h"
 #include "supervisor/store/store.h"
 
@@ -207,6 +208,33 @@ on_sweep(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
+/* The session's step after it, as its answer told; 0: it told none. */
+static uint64_t
+step_of(const struct operation *o)
+{
+	static const char name[] = "Stepd-Step: ";
+	const char *at = o->headers != NULL ? strstr(o->headers, name) : NULL;
+
+	return at != NULL ? strtoull(at + sizeof(name) - 1, NULL, 10) : 0;
+}
+
+/* Steps that are to be sent again are not answered by what was kept of them. */
+static void
+on_went_back(struct stepd *s, const char *id, uint64_t step)
+{
+	struct operation *o, *next;
+
+	for (o = TAILQ_FIRST(&s->operations->list); o != NULL; o = next) {
+		next = TAILQ_NEXT(o, link);
+		if (!o->answered || strcmp(o->session_id, id) != 0 || step_of(o) <= step)
+			continue;
+		if (o->done)
+			operation_forget(o);
+		else
+			o->refused = true; /* forgotten when the store has it */
+	}
+}
+
 int
 operations_start(struct stepd *s)
 {
@@ -218,6 +246,7 @@ operations_start(struct stepd *s)
 		return -ENOMEM;
 	TAILQ_INIT(&s->operations->list);
 	s->operations->next_number = 1;
+	s->sessions->went_back = on_went_back;
 	error = operations_resume(s);
 	if (error != 0)
 		return error;
@@ -247,6 +276,7 @@ operations_free(struct stepd *s)
 {
 	if (s->operations == NULL)
 		return;
+	s->sessions->went_back = NULL;
 	while (!TAILQ_EMPTY(&s->operations->list)) {
 		struct operation *o = TAILQ_FIRST(&s->operations->list);
 

@@ -160,6 +160,8 @@ go_back(struct session *s, uint64_t step)
 	int error = store_each(s->stepd->store, STORE_ANSWERS, forget_answer, &forget);
 	long len;
 
+	if (s->stepd->sessions->went_back != NULL)
+		s->stepd->sessions->went_back(s->stepd, r->id, step);
 	for (uint64_t at = step + 1; error == 0 && at <= r->step; at++) {
 		journal_key(key, r->id, at);
 		error = store_commit(s->stepd->store, &gone, 1, NULL, NULL);

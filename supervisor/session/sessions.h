@@ -18,6 +18,9 @@ struct sessions {
 	struct seal_key seal_key;     /* of what is sealed on the disk */
 	bool ending;		      /* threads are waited for; nothing goes on */
 	struct anchoring *anchorings; /* anchor.c: on their way to the disk */
+	/* A session is at an earlier step again: what was told of those behind it is not so any
+	   more. Set by who keeps such answers too, or NULL. */
+	void (*went_back)(struct stepd *stepd, const char *id, uint64_t step);
 };
 
 /* A part of the program (stepd.h), after the store. */

@@ -6,6 +6,7 @@ import shutil
 import time
 
 from daemon import BEARER, check, finish
+from fault_table import fault
 from faulty_store import SECRET, open_store
 from tiny_model import make_models, real_worker
 from trainer import Trainer
@@ -34,10 +35,16 @@ class Run:
         check(all(a[0] == 200 for a in self.answers), "trained", name, self.answers)
         self.settled()
 
-    def train(self, number):
+    def train(self, number, *headers):
         return self.t.ask("POST", "/v1/sessions/%s/batches:train" % self.s,
                           {"datum_ids": [self.ids[number % 3]], "learning_rate": 1e-2},
-                          ["Idempotency-Key: k%d" % number])
+                          ["Idempotency-Key: k%d" % number, *headers])
+
+    def train_later(self, number):
+        """The same, answered by an operation."""
+        status, body, headers = self.train(number, "Prefer: respond-async")
+        check(status == 202, "accepted", status, body)
+        return self.t.ask("GET", headers["location"] + "?wait=60")
 
     def settled(self):
         """The snapshot behind the last step is on the disk."""
@@ -150,6 +157,28 @@ def by_request():
     other.end()
 
 
+@fault("steps that were answered by operations have to be sent again, for the spool is gone",
+       "each is taken again, once; what was kept of them answers nobody")
+def answered_later():
+    run = Run("later")
+    before = [run.train_later(i) for i in range(6, 9)]
+    check([a[2]["stepd-step"] for a in before] == ["7", "8", "9"], "trained", before)
+    run.settled()
+    run.restart(os.remove)
+    run.came_to("needs_restore")
+    status, body, _ = run.restore(store.url(run.path))
+    check(status == 200 and body["steps_to_send_again"] == {"from": 4, "to": 9}, "restored", status, body)
+    again = [run.train_later(i) for i in range(3, 9)]
+    check([a[2].get("stepd-step") for a in again] == ["4", "5", "6", "7", "8", "9"], "the same steps", again)
+    check([a[1] for a in again] == [a[1] for a in run.answers[3:] + before], "the same losses", again, run.answers, before)
+    check(run.status()["step"] == 9, "all of them", run.status())
+    check(run.train_later(8)[:2] == again[-1][:2] and run.status()["step"] == 9, "and each once")
+    run.settled()
+    run.restart(lambda path: None)
+    check(run.came_to("ready")["step"] == 9, "from then on as ever")
+    run.end()
+
+
 def dead_url():
     """A restore_url that does not work any more: a fresh one does, and nothing is lost."""
     run = Run("expired", restore_url=store.url("/403/expired"))
@@ -163,6 +192,7 @@ def dead_url():
 
 by_itself()
 by_request()
+answered_later()
 dead_url()
 shutil.rmtree(folder)
 finish()
