@@ -1,5 +1,6 @@
 #include "worker/sandbox.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
@@ -206,6 +207,20 @@ opens(const char *path, int flags)
 	return fd >= 0;
 }
 
+/* Landlock holds the thread that asks for it, and those that it starts from then on. */
+static bool
+is_one_thread(void)
+{
+	DIR *d = opendir("/proc/self/task");
+	int threads = -2; /* . and .. */
+
+	while (d != NULL && readdir(d) != NULL)
+		threads++;
+	if (d != NULL)
+		closedir(d);
+	return threads <= 1;
+}
+
 int
 sandbox_files(const char *model_path, struct refusal *r)
 {
@@ -220,6 +235,9 @@ sandbox_files(const char *model_path, struct refusal *r)
 	tzset();
 	if (for_gpu && sandbox_gpu_rules(&rules, &device, r) != 0)
 		return -1;
+	/* A library of the driver's that starts them as it is loaded. */
+	if (for_gpu && !is_one_thread())
+		return refuse_broken("a thread that was there before", r);
 	confined = true;
 	version = sandbox_landlock(model_path, rules.rules, rules.count);
 	files_hold = told("files", version < 0 ? version : 0) && !SANDBOX_SANITIZED;

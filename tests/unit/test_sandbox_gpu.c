@@ -254,6 +254,34 @@ TEST(a_closed_one_ends_by_a_forbidden_call)
 	CHECK(access("/tmp/sandbox-made", F_OK) != 0);
 }
 
+/* What Landlock would not hold. */
+static int
+early_thread(void)
+{
+	struct refusal r;
+	pthread_t thread;
+
+	sandbox_for_gpu(&(struct driver_choice){NULL, NULL});
+	if (sandbox_enter(-1, NULL, NULL) != 0 ||
+	    pthread_create(&thread, NULL, driver_thread, NULL) != 0)
+		return 1;
+	if (sandbox_files(NULL, &r) != -1 || r.status != 503)
+		return 2;
+	/* Nor the second time, as if it had been done. */
+	return sandbox_files(NULL, &r) == -1 ? 0 : 3;
+}
+
+TEST(a_thread_that_was_there_before)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(early_thread());
+	waitpid(pid, &status, 0);
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+}
+
 static int
 act_off(void)
 {
@@ -281,4 +309,5 @@ TEST(it_can_be_off)
 }
 
 TEST_MAIN(TEST_CASE(a_driver_starts), TEST_CASE(it_closes_when_the_driver_has_started),
-    TEST_CASE(a_closed_one_ends_by_a_forbidden_call), TEST_CASE(it_can_be_off))
+    TEST_CASE(a_closed_one_ends_by_a_forbidden_call), TEST_CASE(a_thread_that_was_there_before),
+    TEST_CASE(it_can_be_off))
