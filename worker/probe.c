@@ -161,7 +161,8 @@ name_part(struct device_info *info)
 
 	if (chosen != NULL && strcmp(chosen + 4, info->uuid + 4) == 0)
 		memcpy(info->uuid, chosen, 4);
-	else if (driver_nodes_find(&nodes, "", &(struct driver_choice){info->uuid, NULL}, &r) != 0)
+	else if (access("/proc/driver/nvidia/gpus", F_OK) == 0 &&
+		 driver_nodes_find(&nodes, "", &(struct driver_choice){info->uuid, NULL}, &r) != 0)
 		memcpy(info->uuid, "MIG-", 4);
 }
 
