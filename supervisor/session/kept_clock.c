@@ -2,17 +2,17 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "ipc/log.h"
 #include "ipc/wire.h"
+#include "supervisor/boot_id.h"
 #include "supervisor/stepd.h"
 #include "supervisor/store/store.h"
 
-enum { VERSION = 1, RECORD_MAX = 128, BOOT_ID = 40 };
+enum { VERSION = 1, RECORD_MAX = 128 };
 
 static const char key[] = "clock";
 
@@ -39,18 +39,6 @@ int64_t
 kept_clock_seconds(void)
 {
 	return begun ? ahead + up_seconds() : (int64_t)time(NULL);
-}
-
-static void
-find_boot(char out[BOOT_ID])
-{
-	FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-
-	if (file == NULL || fgets(out, BOOT_ID, file) == NULL)
-		out[0] = '\0';
-	out[strcspn(out, "\n")] = '\0';
-	if (file != NULL)
-		fclose(file);
 }
 
 /* 0, -EPROTO (written by a newer version), or -EBADMSG. */
@@ -82,7 +70,7 @@ kept_clock_start(struct stepd *s)
 
 	if (error != 0 && error != -ENOENT)
 		return error;
-	find_boot(now.boot);
+	boot_id_read(now.boot, "");
 	now.seconds = now.wall;
 	if (error == 0)
 		error = place_get(&last, data, len);
@@ -114,7 +102,7 @@ kept_clock_keep(struct stepd *s)
 
 	if (left_alone)
 		return;
-	find_boot(boot);
+	boot_id_read(boot, "");
 	wire_put_init(&w, packed, sizeof(packed));
 	wire_put_u8(&w, VERSION);
 	wire_put_string(&w, boot);

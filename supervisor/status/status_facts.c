@@ -117,21 +117,6 @@ count_files(const char *root)
 	return count;
 }
 
-static void
-read_boot_id(char out[40], const char *root)
-{
-	char path[PATH_MAX];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/proc/sys/kernel/random/boot_id", root);
-	file = fopen(path, "re");
-	if (file == NULL || fgets(out, 40, file) == NULL)
-		out[0] = '\0';
-	out[strcspn(out, "\n")] = '\0';
-	if (file != NULL)
-		fclose(file);
-}
-
 void
 status_facts_read(struct status_facts *f, const char *root)
 {
@@ -149,7 +134,7 @@ status_facts_read(struct status_facts *f, const char *root)
 	f->cgroup = read_cgroup(root);
 	f->oom_kills = kills < 0 ? -1 : kills;
 	f->open_files = count_files(root);
-	read_boot_id(f->boot_id, root);
+	boot_id_read(f->boot_id, root);
 }
 
 const struct fact_memory *

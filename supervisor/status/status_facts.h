@@ -12,6 +12,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "supervisor/boot_id.h"
 #include "supervisor/session/slot.h"
 
 /* X(NAME, "name in status", "folder in the state folder") */
@@ -51,9 +52,9 @@ struct status_facts {
 	struct fact_disk disks[STATUS_DISKS];
 	struct fact_memory self, worker_memory[SLOTS_MAX];
 	struct fact_cgroup cgroup;
-	int64_t oom_kills;  /* of our cgroup, else of the machine; -1 = not known */
-	int64_t open_files; /* descriptors of stepd, -1 = not known */
-	char boot_id[40];   /* "" = not known */
+	int64_t oom_kills;     /* of our cgroup, else of the machine; -1 = not known */
+	int64_t open_files;    /* descriptors of stepd, -1 = not known */
+	char boot_id[BOOT_ID]; /* "" = not known */
 };
 
 /* Fills in what is found. root is "" but in tests: /proc and /sys are looked for below it. */
