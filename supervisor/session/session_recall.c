@@ -149,7 +149,7 @@ forget_answer(void *ctx, const void *key, size_t key_len, const void *data, size
    session is at `step` again. They have to be sent again, so answers that were kept for them are
    forgotten and their keys are good again. */
 static int
-go_back(struct session *s, uint64_t step)
+go_back(struct session *s, uint64_t step, const struct transfer_result *moved)
 {
 	struct forget forget = {s, step};
 	struct session_record *r = &s->record;
@@ -173,7 +173,9 @@ go_back(struct session *s, uint64_t step)
 	r->step = step;
 	r->loss_count = lost < r->loss_count ? r->loss_count - (uint32_t)lost : 0;
 	if (r->saved_step > step)
-		r->saved_step = step;
+		session_record_set_saved(r, ARTIFACT_STATE, step, moved->size, moved->sha256);
+	if (r->verified_step > step)
+		r->verified_step = r->verified_kind = 0;
 	len = session_record_put(r, packed);
 	write.len = len < 0 ? 0 : (size_t)len;
 	if (error == 0 && len < 0)
@@ -231,7 +233,7 @@ recalling_moved(struct session *s, struct session_input *in)
 	s->state = SESSION_CHECKING;
 	if (journal_is_whole(s, step))
 		checking_kept(s, in);
-	else if (go_back(s, step) != 0)
+	else if (go_back(s, step, in->moved) != 0)
 		checking_not_kept(s, in);
 }
 

@@ -1,6 +1,7 @@
 """A spool that is gone or changed: a session comes back from what it uploaded, by itself or by
 POST /v1/sessions/{id}:restore, and says which steps have to be sent again."""
 import glob
+import hashlib
 import os
 import shutil
 import time
@@ -119,6 +120,8 @@ def by_request():
     check(run.t.ask("POST", "/v1/sessions/none:restore", {})[0] == 404, "unknown session")
     check(run.restore("http://example.com/x?y")[0] == 422, "no plain http")
     check(run.t.ask("POST", "/v1/sessions/%s:restore" % run.s, {"url": "x"})[0] == 422, "unknown field")
+    check(run.t.save(run.s, store.url("/ok/sampling"), "sampling")[0] == 200, "saved for use, not to go on")
+    check(run.t.verify(run.s, store.url("/ok/sampling"), "sampling")[0] == 200, "and verified")
     run.restart(os.remove)
     st = run.came_to("needs_restore")
     check("snapshot" in st["reason"] and not run.t.active(), "says why, holds no device", st)
@@ -133,6 +136,8 @@ def by_request():
     status, body, _ = run.restore(store.url(run.path))
     check(status == 200 and body["state"] == "ready" and body["step"] == 3, "restored", status, body)
     check(body["steps_to_send_again"] == {"from": 4, "to": 6}, "told", body)
+    saved = {"step": 3, "kind": "state", "sha256": hashlib.sha256(store.objects[run.path]).hexdigest()}
+    check(body["last_saved"] == saved and body["verified_step"] is None, "nothing is told of what is lost", body)
     document = run.t.document()
     [told] = [x for x in document["sessions"] if x["session_id"] == run.s]
     check(told["steps_to_send_again"] == {"from": 4, "to": 6} and
