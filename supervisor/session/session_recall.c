@@ -145,6 +145,17 @@ forget_answer(void *ctx, const void *key, size_t key_len, const void *data, size
 	return store_commit(s->stepd->store, &gone, 1, NULL, NULL);
 }
 
+/* An upload of a step that is lost is no state of the session any more: other steps may follow. */
+static long
+keep_upload(struct upload *u, uint64_t step, uint8_t packed[UPLOAD_MAX])
+{
+	if (u->step > step) {
+		u->step = u->url_step;
+		memcpy(u->sha256, u->url_sha256, sizeof(u->sha256));
+	}
+	return upload_put(u, packed);
+}
+
 /* The steps behind `step` are lost with the spool, and the journal of them is not whole: the
    session is at `step` again. They have to be sent again, so answers that were kept for them are
    forgotten and their keys are good again. */
@@ -153,12 +164,13 @@ go_back(struct session *s, uint64_t step, const struct transfer_result *moved)
 {
 	struct forget forget = {s, step};
 	struct session_record *r = &s->record;
-	uint8_t packed[SESSION_RECORD_MAX], key[JOURNAL_KEY_SIZE];
-	struct store_write write = {STORE_SESSIONS, r->id, strlen(r->id), packed, 0};
+	uint8_t packed[SESSION_RECORD_MAX], upload[UPLOAD_MAX], key[JOURNAL_KEY_SIZE];
+	struct store_write writes[] = {{STORE_SESSIONS, r->id, strlen(r->id), packed, 0},
+	    {STORE_UPLOADS, r->id, strlen(r->id), upload, 0}};
 	struct store_write gone = {STORE_JOURNAL, key, sizeof(key), NULL, 0};
 	uint64_t lost = r->step - step;
 	int error = store_each(s->stepd->store, STORE_ANSWERS, forget_answer, &forget);
-	long len;
+	long len, upload_len = keep_upload(&s->upload, step, upload);
 
 	if (s->stepd->sessions->went_back != NULL)
 		s->stepd->sessions->went_back(s->stepd, r->id, step);
@@ -177,10 +189,11 @@ go_back(struct session *s, uint64_t step, const struct transfer_result *moved)
 	if (r->verified_step > step)
 		r->verified_step = r->verified_kind = 0;
 	len = session_record_put(r, packed);
-	write.len = len < 0 ? 0 : (size_t)len;
-	if (error == 0 && len < 0)
+	writes[0].len = len < 0 ? 0 : (size_t)len;
+	writes[1].len = upload_len < 0 ? 0 : (size_t)upload_len;
+	if (error == 0 && (len < 0 || upload_len < 0))
 		error = -EMSGSIZE;
-	return error != 0 ? error : store_commit(s->stepd->store, &write, 1, session_kept, s);
+	return error != 0 ? error : store_commit(s->stepd->store, writes, 2, session_kept, s);
 }
 
 /* Which of its uploads is it? */

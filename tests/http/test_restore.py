@@ -9,6 +9,7 @@ import time
 from daemon import BEARER, check, finish
 from fault_table import fault
 from faulty_store import SECRET, open_store
+from store_edit import read_table, write_table
 from tiny_model import make_models, real_worker
 from trainer import Trainer
 
@@ -162,6 +163,37 @@ def by_request():
     other.end()
 
 
+@fault("a state that was uploaded before its session went back is given to restore it",
+       "422: it holds steps that the session did not take")
+def other_steps():
+    """Of two uploads the older one has a restore_url; the journal behind it is damaged, so what follows it is
+    lost, and other steps are taken in their place."""
+    run = Run("twice", restore_url=store.url("/403/dead"))
+    check(run.t.save(run.s, store.url("/ok/newer"))[0] == 200, "saved again")
+
+    def damage(path):
+        os.remove(path)
+        journal = read_table(run.t.state, "journal")
+        write_table(run.t.state, "journal", {min(journal): b"\0" + journal[min(journal)][1:]})
+
+    run.restart(damage)
+    run.came_to("needs_restore")
+    status, body, _ = run.restore(store.url(run.path))
+    check(status == 200 and body["steps_to_send_again"] == {"from": 4, "to": 6}, "restored", status, body)
+    for i in (10, 11, 12):
+        check(run.train(i)[0] == 200, "other steps", i)
+    run.settled()
+    before = run.t.evaluate(run.s, *run.ids)[1]
+    run.restart(os.remove)
+    run.came_to("needs_restore")
+    status, body, _ = run.restore(store.url("/ok/newer"))
+    check(status == 422 and "sha256" in body["detail"], "not one of its states", status, body)
+    status, body, _ = run.restore(store.url(run.path))
+    check(status == 200 and body["step"] == 6 and "steps_to_send_again" not in body, "every step", status, body)
+    check(run.t.evaluate(run.s, *run.ids)[1] == before, "the same bits")
+    run.end()
+
+
 @fault("steps that were answered by operations have to be sent again, for the spool is gone",
        "each is taken again, once; what was kept of them answers nobody")
 def answered_later():
@@ -197,6 +229,7 @@ def dead_url():
 
 by_itself()
 by_request()
+other_steps()
 answered_later()
 dead_url()
 shutil.rmtree(folder)
