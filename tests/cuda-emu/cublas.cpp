@@ -13,7 +13,9 @@
 
 #include <emu_ptx.h>
 
-enum { DEPTH = 64 }; /* of k at a time */
+struct emu_cublas {
+	bool workspace; /* the caller's, not one of the library's own */
+};
 
 /* fail.cpp: as emu_refuses. */
 bool emu_blas_refuses(emu_class c, const char *name, cublasStatus_t *status);
@@ -25,7 +27,7 @@ cublasCreate(cublasHandle_t *out)
 
 	if (emu_blas_refuses(EMU_BLAS, "cublasCreate", &status))
 		return status;
-	*out = (cublasHandle_t)malloc(1);
+	*out = new emu_cublas();
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -36,18 +38,21 @@ cublasDestroy(cublasHandle_t handle)
 
 	if (emu_blas_refuses(EMU_BLAS, "cublasDestroy", &status))
 		return status;
-	free(handle);
+	delete handle;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
+/* Goes back to the library's own workspace, as documented. */
 cublasStatus_t
 cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
 	cublasStatus_t status;
 
-	(void)handle, (void)stream;
-	return emu_blas_refuses(EMU_BLAS, "cublasSetStream", &status) ? status
-								      : CUBLAS_STATUS_SUCCESS;
+	(void)stream;
+	if (emu_blas_refuses(EMU_BLAS, "cublasSetStream", &status))
+		return status;
+	handle->workspace = false;
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 cublasStatus_t
@@ -65,10 +70,12 @@ cublasSetWorkspace(cublasHandle_t handle, void *workspace, size_t bytes)
 {
 	cublasStatus_t status;
 
-	(void)handle;
 	if (emu_blas_refuses(EMU_BLAS, "cublasSetWorkspace", &status))
 		return status;
-	return emu_inside(workspace, bytes) ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+	if (!emu_inside(workspace, bytes) || (uintptr_t)workspace % 256 != 0)
+		return CUBLAS_STATUS_INVALID_VALUE;
+	handle->workspace = true;
+	return CUBLAS_STATUS_SUCCESS;
 }
 
 const char *
@@ -105,18 +112,33 @@ widen(const void *from, cudaDataType type, int ld, int rows, int cols, bool tran
 	return to;
 }
 
-/* Sums of DEPTH products, then of those: as accurate as the real one, which has many lanes. */
+/* One chain of sums for each element, as the real one may have it. */
 static void
 multiply(float *c, const float *a, const float *b, int m, int n, int k)
 {
+	for (int l = 0; l < k; l++)
+		for (int j = 0; j < n; j++) {
+			float *to = c + (size_t)j * m;
+			const float *column = a + (size_t)l * m;
+			float factor = b[(size_t)j * k + l];
+
+			for (int i = 0; i < m; i++)
+				to[i] += column[i] * factor;
+		}
+}
+
+/* The same on tensor cores: emu_ptx.h. */
+static void
+multiply_tensor(float *c, const float *a, const float *b, int m, int n, int k)
+{
 	std::vector<float> part(m);
 
-	for (int from = 0; from < k; from += DEPTH)
+	for (int from = 0; from < k; from += EMU_MMA_DEPTH)
 		for (int j = 0; j < n; j++) {
 			float *to = c + (size_t)j * m;
 
 			std::fill(part.begin(), part.end(), 0.0f);
-			for (int l = from; l < std::min(k, from + DEPTH); l++) {
+			for (int l = from; l < std::min(k, from + EMU_MMA_DEPTH); l++) {
 				const float *column = a + (size_t)l * m;
 				float factor = b[(size_t)j * k + l];
 
@@ -124,7 +146,7 @@ multiply(float *c, const float *a, const float *b, int m, int n, int k)
 					part[i] += column[i] * factor;
 			}
 			for (int i = 0; i < m; i++)
-				to[i] += part[i];
+				to[i] = emu_cut((double)to[i] + (double)part[i]);
 		}
 }
 
@@ -168,7 +190,9 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 	float by = *(const float *)alpha, keep = *(const float *)beta;
 	cublasStatus_t status;
 
-	(void)handle, (void)algorithm;
+	(void)algorithm;
+	if (!handle->workspace)
+		emu_die("cublasGemmEx: without a workspace of the caller's, results may differ");
 	if (m < 0 || n < 0 || k < 0 || lda < std::max(1, turn_a ? k : m) ||
 	    ldb < std::max(1, turn_b ? n : k) || ldc < std::max(1, m))
 		return CUBLAS_STATUS_INVALID_VALUE;
@@ -186,7 +210,8 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 	std::vector<float> right = widen(b, type_b, ldb, k, n, turn_b);
 	std::vector<float> product((size_t)m * n);
 
-	multiply(product.data(), left.data(), right.data(), m, n, k);
+	(type_a == CUDA_R_16BF ? multiply_tensor : multiply)(
+	    product.data(), left.data(), right.data(), m, n, k);
 	put(c, type_c, ldc, product.data(), m, n, by, keep);
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -64,6 +64,8 @@ misaligned|no multiple of 16|no multiple of 16|no multiple of 16|no multiple of 
 freed|64 wrong|use-after-poison|RACE CHECK: access outside any allocation|64 wrong
 host_pointer|is not device memory|is not device memory|is not device memory|is not device memory
 host_writes|dies|AddressSanitizer|dies|dies
+workspace_unaligned|without a workspace|without a workspace|without a workspace|without a workspace
+workspace_dropped|without a workspace|without a workspace|without a workspace|without a workspace
 too_much_shared|invalid argument|invalid argument|invalid argument|invalid argument
 too_many_threads|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 misaligned_copy|-|-|-|misaligned address

@@ -45,6 +45,21 @@ bf16x2_bits(float low, float high)
 	return (uint32_t)bf16_bits(low) | (uint32_t)bf16_bits(high) << 16;
 }
 
+/* Tensor cores add a few products at a time to the sum, and cut off what float32 does not hold
+   instead of rounding it (Fasi et al. 2021, of the A100; so do later ones). */
+enum { EMU_MMA_DEPTH = 8 };
+
+inline float
+emu_cut(double sum)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &sum, sizeof(bits));
+	bits &= ~((UINT64_C(1) << 29) - 1);
+	memcpy(&sum, &bits, sizeof(sum));
+	return (float)sum;
+}
+
 inline float
 emu_half(uint32_t pair, int high)
 {
@@ -81,8 +96,13 @@ emu_mma_all(void *const args[32], unsigned lanes)
 			int col = (l & 3) * 2 + (i & 1);
 			float sum = m->d[i];
 
-			for (int k = 0; k < 16; k++)
-				sum += left[k] * b[k][col];
+			for (int from = 0; from < 16; from += EMU_MMA_DEPTH) {
+				double part = (double)sum;
+
+				for (int k = from; k < from + EMU_MMA_DEPTH; k++)
+					part += (double)left[k] * (double)b[k][col];
+				sum = emu_cut(part);
+			}
 			m->d[i] = sum;
 		}
 	}

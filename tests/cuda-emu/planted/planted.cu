@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <cublas_v2.h>
+
 #include "kernels/launch.h"
 #include "kernels/ptx.h"
 
@@ -319,6 +321,25 @@ run_host_write(const struct plan *p)
 		*(volatile float *)p->out = 0.0f;
 }
 
+/* out (N, 1) = in (N, 1) . in[1]: a workspace that begins `shift` bytes into its memory. */
+static void
+run_product(const struct plan *p, size_t shift, bool stream_after)
+{
+	const float one = 1.0f, zero = 0.0f;
+	cublasHandle_t blas;
+	char *workspace;
+
+	cudaMalloc((void **)&workspace, 4096);
+	cublasCreate(&blas);
+	cublasSetStream(blas, 0);
+	cublasSetWorkspace(blas, workspace + shift, 2048);
+	if (stream_after)
+		cublasSetStream(blas, 0);
+	cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, N, 1, 1, &one, p->in, CUDA_R_32F, N, p->in + 1,
+	    CUDA_R_32F, 1, &zero, p->out, CUDA_R_32F, N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
+	cublasDestroy(blas);
+}
+
 #define CASES(X)                                                                                   \
 	X(block_sum, LAUNCH(block_sum, 1, N, 0, 0, p->out, p->bug))                                \
 	X(refill, LAUNCH(refill, 1, N, 0, 0, p->out, p->in, p->bug))                               \
@@ -347,6 +368,8 @@ run_host_write(const struct plan *p)
 	X(freed, run_freed(p))                                                                     \
 	X(host_pointer, run_host(p))                                                               \
 	X(host_writes, run_host_write(p))                                                          \
+	X(workspace_unaligned, run_product(p, p->bug ? 16 : 0, false))                             \
+	X(workspace_dropped, run_product(p, 0, p->bug))                                            \
 	X(too_much_shared, LAUNCH(identity, 1, N, p->bug ? 60000 : 40000, 0, p->out))              \
 	X(too_many_threads, LAUNCH(identity, 1, p->bug ? 2048 : 1024, 0, 0, p->out))
 
