@@ -139,6 +139,7 @@ struct session_outcome {
 /* On the way back: where it is in the journal, and what the step there was. */
 struct session_restore {
 	struct event *timer;
+	bool untimed;	  /* it could not be set, which was told */
 	unsigned tries;	  /* workers since a request was done, or one was back for long */
 	double back_at;	  /* when the last one was back, monotonic seconds; 0: it is not yet */
 	unsigned refused; /* of them refused */

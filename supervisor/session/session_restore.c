@@ -71,8 +71,9 @@ wait_without_memory(struct session *s)
 {
 	struct timespec pause = {0, SHORT_WAIT_NS};
 
-	if (s->restore.tries == 1)
+	if (!s->restore.untimed)
 		log_error("session %s: no memory to wait before it is brought back", s->record.id);
+	s->restore.untimed = true;
 	nanosleep(&pause, NULL);
 	event_active(s->restore.timer, EV_TIMEOUT, 0);
 }
@@ -107,9 +108,12 @@ session_recover(struct session *s)
 	if (wait > LONGEST_WAIT_MS)
 		wait = LONGEST_WAIT_MS;
 	tv = (struct timeval){wait / 1000, (wait % 1000) * 1000};
-	r->tries++;
-	if (evtimer_add(r->timer, &tv) != 0)
+	if (evtimer_add(r->timer, &tv) != 0) {
 		wait_without_memory(s);
+		return;
+	}
+	r->untimed = false;
+	r->tries++;
 }
 
 /* Not while an anchor is on its way: the journal would be cut under the replay. */
