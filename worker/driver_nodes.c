@@ -3,7 +3,6 @@
 #include <ctype.h>
 #include <dirent.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,4 +189,18 @@ driver_nodes_find(struct driver_nodes *out, const char *root, const struct drive
 	if (is_part && !find_part(out, root, &part))
 		return refuse(r, 503, "accelerator unavailable: no access to %s", choice->uuid);
 	return 0;
+}
+
+bool
+driver_nodes_is_part(const char *root, const char *uuid, const char *bus)
+{
+	char file[PATH_MAX], whole[80];
+	int n =
+	    snprintf(file, sizeof(file), "%s/proc/driver/nvidia/gpus/%s/information", root, bus);
+
+	if (n < 0 || n >= (int)sizeof(file) || !read_field(file, "GPU UUID", whole, sizeof(whole)))
+		return false;
+	/* Of one that is asleep the driver tells question marks. */
+	return strncmp(whole, "GPU-", 4) == 0 && strchr(whole, '?') == NULL &&
+	       !same_text(whole, uuid);
 }

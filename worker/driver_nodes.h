@@ -5,6 +5,7 @@
 #ifndef WORKER_DRIVER_NODES_H
 #define WORKER_DRIVER_NODES_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "ipc/refusal.h"
@@ -32,5 +33,9 @@ struct driver_choice {
    0 with nothing. 0, or -1 with *r (503: it is not there). Before the first thread. */
 int driver_nodes_find(struct driver_nodes *out, const char *root,
     const struct driver_choice *choice, struct refusal *r);
+
+/* Is the UUID that CUDA tells of what is at `bus` that of a part of a GPU? It is if the GPU there
+   is known to have another one. */
+bool driver_nodes_is_part(const char *root, const char *uuid, const char *bus);
 
 #endif

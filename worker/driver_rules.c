@@ -42,8 +42,8 @@ static const struct landlock_rule fixed[] = {
    (CUDA_CACHE_DISABLE). */
 
 const char *const driver_calls[] = {
-    /* eventfd2 and pipe2: its threads wake each other; epoll_*: one of them waits by it */
-    "eventfd2", "pipe2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
+    /* its threads wake each other, and wait for what wakes them */
+    "eventfd2", "pipe", "pipe2", "epoll_create1", "epoll_ctl", "epoll_wait", "epoll_pwait",
     /* memory: which pages there are and on which node */
     "mincore", "msync", "mlock2", "mbind", "get_mempolicy", "set_mempolicy",
     /* how its threads are scheduled */

@@ -156,13 +156,10 @@ static void
 name_part(struct device_info *info)
 {
 	const char *chosen = chosen_uuid();
-	struct driver_nodes nodes;
-	struct refusal r;
 
 	if (chosen != NULL && strcmp(chosen + 4, info->uuid + 4) == 0)
 		memcpy(info->uuid, chosen, 4);
-	else if (access("/proc/driver/nvidia/gpus", F_OK) == 0 &&
-		 driver_nodes_find(&nodes, "", &(struct driver_choice){info->uuid, NULL}, &r) != 0)
+	else if (driver_nodes_is_part("", info->uuid, info->bus))
 		memcpy(info->uuid, "MIG-", 4);
 }
 

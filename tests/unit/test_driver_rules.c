@@ -195,6 +195,17 @@ TEST(a_part_of_a_gpu_has_its_nodes)
 	tear_down();
 }
 
+TEST(whose_a_uuid_is)
+{
+	set_up();
+	CHECK(!driver_nodes_is_part(root, first, "0000:3b:00.0"));
+	CHECK(driver_nodes_is_part(root, second, "0000:3b:00.0"));
+	CHECK(!driver_nodes_is_part(root, second, "0000:99:00.0"));
+	put_gpu("0000:3b:00.0", "GPU-????????", 1);
+	CHECK(!driver_nodes_is_part(root, second, "0000:3b:00.0"));
+	tear_down();
+}
+
 static void *
 wait_forever(void *tid)
 {
@@ -275,4 +286,5 @@ TEST(landlock_admits_a_device_and_its_commands)
 TEST_MAIN(TEST_CASE(a_gpu_has_its_own_node_and_no_other),
     TEST_CASE(a_gpu_that_is_asleep_is_found_by_its_place), TEST_CASE(an_unknown_gpu_is_refused),
     TEST_CASE(a_probe_sees_all), TEST_CASE(without_the_drivers_files),
-    TEST_CASE(a_part_of_a_gpu_has_its_nodes), TEST_CASE(landlock_admits_a_device_and_its_commands))
+    TEST_CASE(a_part_of_a_gpu_has_its_nodes), TEST_CASE(whose_a_uuid_is),
+    TEST_CASE(landlock_admits_a_device_and_its_commands))

@@ -146,7 +146,7 @@ act_starting(void)
 	    !REFUSED(open("/dev/null", O_WRONLY), EACCES))
 		return 8;
 	/* Commands of a driver, and those of a terminal. */
-	if (!REFUSED(ioctl(null, _IOC(3, 'F', 0x2a, 32), NULL), ENOTTY) ||
+	if (!REFUSED(ioctl(null, _IOC(3u, 'F', 0x2a, 32), NULL), ENOTTY) ||
 	    !REFUSED(ioctl(null, 75, NULL), ENOTTY) ||
 	    !REFUSED(ioctl(null, 0x30000001, NULL), ENOTTY))
 		return 9;
@@ -175,7 +175,7 @@ act_closed(void)
 	if (strstr(sandbox_text(), "system calls") == NULL)
 		return 3;
 	/* It still has its commands, and no more than those. */
-	if (!REFUSED(ioctl(null, _IOC(3, 'F', 0x2a, 32), NULL), ENOTTY) ||
+	if (!REFUSED(ioctl(null, _IOC(3u, 'F', 0x2a, 32), NULL), ENOTTY) ||
 	    (!SANDBOX_SANITIZED && !REFUSED(ioctl(null, TIOCSTI, "x"), ENOSYS)))
 		return 4;
 	if (files_hold() && !REFUSED(open("/dev/null", O_RDWR), EACCES))
