@@ -1,5 +1,6 @@
 """Every call that can fail fails once: the n-th of its class while one operation runs, for each n until
-the operation goes through. Never a false success, a lost or doubled step, a leak, or a dead stepd.
+the operation goes through; and all of its class for up to a second. Never a false success, a lost or doubled
+step, a leak of memory, descriptors or files, or a dead stepd.
 
 For a while; all cases: make fail-nth. Which there are, and what they do not show: fail_cases.py. Arguments:
 seconds (0 = all), seed, and what case names have to contain ("train/STORE")."""
