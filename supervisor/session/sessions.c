@@ -73,8 +73,10 @@ static void
 drop_datums(struct stepd *s)
 {
 	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
-		if (at->slot == NULL)
-			datum_log_fini(&at->datums);
+		if (at->slot != NULL)
+			continue;
+		datum_log_fini(&at->datums);
+		at->restore.read = false; /* those that are on the disk too are there to be read */
 	}
 }
 

@@ -30,13 +30,13 @@ class Run:
         check(done(st), "it comes to what is waited for", st)
         return st
 
-    def restart(self, between=lambda state: None, **settings):
+    def restart(self, between=lambda state: None, faults=(), **settings):
         self.t.process.kill()
         self.t.process.wait()
         self.t.log.close()
         self.t.process.stdout.close()
         between(self.t.state)
-        self.t = Trainer(folder=self.t.folder, **{**SETTINGS, **settings})
+        self.t = Trainer(*faults, folder=self.t.folder, **{**SETTINGS, **settings})
 
     def gives_up(self, why):
         st = self.until(lambda st: st["state"] == "needs_restore")
@@ -132,7 +132,24 @@ def newer_records():
     held("records of a newer stepd: journal, snapshot", "left as they are, also by :restore")
 
 
+def datums_of_another():
+    """While another session had the device: datums that are on the disk are not rendered again."""
+    run = Run()
+    place = run.t.sign()
+    check(run.t.save(run.s, place["put_url"])[0] == 200, "saved")
+    run.restart(faults=("OPEN:1:refuse",))
+    run.gives_up("could not be brought back")
+    run.t.set_faults()
+    other = run.t.opened()
+    check(run.t.close(other)[0] == 200, "another came and went")
+    status, body, _ = run.t.ask("POST", "/v1/sessions/%s:restore" % run.s, {"restore_url": place["get_url"]})
+    check(status == 200 and body["state"] == "ready" and body["step"] == 3, "restored", status, body)
+    check(run.t.logged().count("parts of datums are back") == 2, "with its datums", run.t.logged()[-3000:])
+    run.comes_back()
+
+
 without_model()
+datums_of_another()
 without_spool()
 without_store()
 newer_records()
