@@ -209,7 +209,7 @@ fail-nth: all $(BUILD)/tests/fault-worker $(BUILD)/tests/libfail-nth.so
 .PHONY: fail-cuda
 fail-cuda: all cuda-emu-fail
 	@STEPD_BUILD=$(BUILD) sh tests/cuda-emu/test_failing.sh 0 $(or $(SEED),1)
-	@STEPD_BUILD=$(BUILD) python3 tests/http/test_gpu.py 600 $(or $(SEED),1) all
+	@STEPD_BUILD=$(BUILD) python3 tests/http/test_gpu.py 600 $(or $(SEED),1)
 
 .PHONY: format-check
 format-check:

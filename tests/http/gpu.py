@@ -3,8 +3,10 @@ import collections
 import mmap
 import os
 import re
+import signal
 import stat
 import struct
+import tempfile
 import time
 
 from daemon import BUILD, check
@@ -59,20 +61,26 @@ class Page:
 
 
 class Gpu(Trainer):
-    def __init__(self, folder, **settings):
-        self.page = None
+    """set_device() tells the emulation what the device of the workers to come is."""
+
+    def __init__(self, folder=None, **settings):
+        folder = folder or tempfile.mkdtemp(prefix="stepd-test-")
         models, state = os.path.join(folder, "models"), os.path.join(folder, "state")
         if not os.path.isdir(models):
             make_model(os.path.join(models, "tiny"))
         os.makedirs(state, mode=0o700, exist_ok=True)
         self.page = Page(os.path.join(state, "emu-page"))  # where stepd and its workers may write
-        program = os.path.join(folder, "worker-cuda")
-        with open(program, "w") as f:
-            f.write('#!/bin/sh\nEMU_GUARD=0 EMU_FAIL_PAGE="%s" exec "%s" "$@"\n' % (self.page.path, WORKER))
-        os.chmod(program, stat.S_IRWXU)
-        super().__init__(folder=folder, **{"STEPD_WORKER_CUDA": program, "STEPD_DEVICES": UUID, "STEPD_THREADS": "1",
+        self.cuda = os.path.join(folder, "worker-cuda")
+        self.set_device()
+        super().__init__(folder=folder, **{"STEPD_WORKER_CUDA": self.cuda, "STEPD_DEVICES": UUID, "STEPD_THREADS": "1",
                                            "STEPD_LOG_LEVEL": "info", "STEPD_SNAPSHOT_STEPS": "5",
                                            "STEPD_PERSIST_DATA": "true", "STEPD_END_TIMEOUT": "10", **settings})
+
+    def set_device(self, **settings):
+        environment = {"EMU_GUARD": 0, "EMU_FAIL_PAGE": '"%s"' % self.page.path, **settings}
+        with open(self.cuda, "w") as f:
+            f.write('#!/bin/sh\n%s exec "%s" "$@"\n' % (" ".join("%s=%s" % s for s in environment.items()), WORKER))
+        os.chmod(self.cuda, stat.S_IRWXU)
 
     def worker_pids(self):
         with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as f:
@@ -90,6 +98,7 @@ class Run:
 
     def __init__(self, t, **fields):
         self.t, self.number, self.losses = t, 0, []
+        self.hurries = False  # has a device that failed looked for at once, however often it failed
         self.session = t.opened(base_model="tiny", lora_rank=2, lora_dropout=0.1, maximum_datum_tokens=64, **fields)
         self.ids = t.datums(self.session, "first", "second")
 
@@ -122,6 +131,8 @@ class Run:
     def until_done(self, call):
         until = time.monotonic() + 120
         while (answer := call())[0] in (0, 503, 507) and time.monotonic() < until:
+            if self.hurries and "computes again" in answer[1]["detail"]:
+                self.t.process.send_signal(signal.SIGHUP)
             time.sleep(0.05)
         return answer
 
