@@ -8,6 +8,7 @@ import tempfile
 import time
 
 from daemon import check, finish
+from fault_table import held
 from trainer import FAULT_WORKER, Trainer
 
 UUIDS = ["GPU-00000000-0000-0000-0000-00000000000%d" % i for i in range(3)] + ["MIG-aa-bb", "MIG-cc-dd"]
@@ -143,6 +144,9 @@ for name, (say, after, words) in WRONG.items():
         check(t.health() == (False, False) and words in t.logged(), "a probe that " + name, t.health(), t.logged())
         check(t.open()[0] == 200 if name == "hangs" else True, "the CPU trains")
 
+held("a driver hangs, ends or lies when it is asked for GPUs",
+     "no GPU is used, and the log says why; stepd starts, and the CPU trains")
+
 with Gpus(answer(error="no driver")) as t:
     check(t.health() == (False, False) and "there is no GPU: no driver" in t.logged(), "none")
     check(t.left("probes") == "probe\n", "asked once")
@@ -225,6 +229,9 @@ with Gpus(answer(device(0, "wrong")), STEPD_SANDBOX="off") as t:
 with Gpus(answer(error="no\x1bdevice", driver_loaded=True), outside=answer()) as t:
     check("no GPU is used: no device" in t.logged() and "nvidia-modprobe -c0 -u" in t.logged(), "nodes", t.logged())
     closed(t.opened())
+
+held("a driver does what the sandbox of workers does not know",
+     "its GPU is not used, and the log says that it computes outside only")
 
 for wanted, word in (("1", '"1" is not there'), (UUIDS[2], '"%s" is not there' % UUIDS[2]), ("0,0", "only once"),
                      ("0,", '"" is not there'), ("00", '"00" is not'), ("0,cpu", '"cpu" is not'), ("gpu", '"gpu" is not'),
@@ -332,6 +339,9 @@ with Gpus(answer(device(0))) as t:
     t.until_slots((A, "closed"))
     check(t.open()[0] == 503, "not a second time")
 
+held("GPUs come, fail and go while stepd runs",
+     "they have slots, open or closed; sessions stay where they are")
+
 # A driver that hangs holds nobody up, nor a stop.
 def hang(t):
     with open(t.cuda) as f:
@@ -351,4 +361,6 @@ with Gpus(answer(device(0)), STEPD_READY_TIMEOUT="1") as t:
     check("had not ended within" in t.logged(), "told", t.logged())
 with Gpus(answer(device(0)), STEPD_READY_TIMEOUT="600") as t:
     hang(t)
+held("a driver hangs while GPUs are looked for again",
+     "requests are answered, its slots are closed, a stop does not wait for it")
 finish()
