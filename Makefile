@@ -42,7 +42,7 @@ UNIT_SRC := $(wildcard tests/unit/test_*.c)
 UNIT_BIN := $(patsubst tests/unit/%.c,$(BUILD)/tests/%,$(UNIT_SRC))
 GOLDEN_SRC := $(wildcard tests/golden/golden_*.c)
 GOLDEN_BIN := $(patsubst tests/golden/%.c,$(BUILD)/tests/%,$(GOLDEN_SRC))
-BENCH_BIN := $(patsubst tests/bench/%.c,$(BUILD)/tests/%,$(wildcard tests/bench/bench_*.c))
+BENCH_BIN := $(addprefix $(BUILD)/tests/,bench_gemm bench_ops)
 
 .PHONY: all
 all: $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl

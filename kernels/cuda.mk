@@ -27,6 +27,10 @@ $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)
 # What make check-gpu runs, a stepd beside its worker among it.
 $(BUILD)/cuda/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
+# Needs a folder of the model's size, and is of the worker: loading, planning and stepping are its.
+$(BUILD)/cuda/bench_step: $(addprefix $(BUILD)/tests/bench/,bench_step.o random_model.o roofline_ops.o) $(BUILD)/libworker.a \
+		$(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
+	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 $(BUILD)/cuda/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(BUILD)/cuda/libkernels.a
 	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 $(BUILD)/cuda/stepd: $(BUILD)/stepd
@@ -35,9 +39,9 @@ $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
 	@ln -f $< $@
 
 .PHONY: cuda
-cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a golden_models bench_ops stepd stepd-worker $(EMU_TESTS))
+cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a golden_models bench_ops bench_step stepd stepd-worker $(EMU_TESTS))
 
-# PART=probe|ops|golden|e2e|speed, MODELS= for speed: tests/check_gpu.sh
+# PART=probe|ops|golden|e2e|speed|sanitizer: tests/check_gpu.sh
 .PHONY: check-gpu
 check-gpu: cuda $(BUILD)/tests/refused $(BUILD)/tests/fault-worker
 	@tests/check_gpu.sh $(BUILD) $(BUILD)/cuda

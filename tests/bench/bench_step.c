@@ -1,0 +1,343 @@
+/*
+ * Whole training steps of a model of random weights, as a session does them: loading, the memory
+ * that was planned against what the device has less, the same bits twice, and the speed beside what
+ * this device reached in the same run and what the step's ops allow at that (roofline_ops.h).
+ * Rank 8 on all linear layers, sequences that are supervised as a whole.
+ *
+ *	bench_step [f32|bf16] [model] [tokens] [folder for the model's 2 bytes a parameter]
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernels/device.h"
+#include "tests/bench/random_model.h"
+#include "worker/train/step.h"
+
+enum { RANK = 8, MOST = 4, RUNS = 4, TWICE = 3 };
+
+static const struct roof_model tiny = {"tiny", 2, 64, 2, 1, 64, 96, 512, true, 0, 0, 0, 0};
+
+struct bench {
+	const struct roof_model *model;
+	enum op_dtype compute;
+	size_t tokens;
+	struct op_context *ops;
+	struct model_files *files;
+	struct trainer *t;
+	struct roof_rates rates; /* measured */
+	struct datum datums[MOST];
+	const struct datum *list[MOST];
+	int passed, failed;
+};
+
+static char folder[1024];
+
+static double
+seconds(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static void
+leave(void)
+{
+	random_model_remove(folder);
+	rmdir(folder);
+}
+
+static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vprintf(format, args);
+	va_end(args);
+	printf("\n0 passed, 1 failed\n");
+	exit(1);
+}
+
+static void
+check(enum op_status status, const struct op_context *ops)
+{
+	if (status != OP_OK)
+		die("%s", op_last_error(ops));
+}
+
+static void
+tell(struct bench *b, bool holds, const char *what)
+{
+	*(holds ? &b->passed : &b->failed) += 1;
+	if (!holds)
+		printf("failed: %s\n", what);
+}
+
+static void *
+random_memory(struct op_context *ops, size_t bytes)
+{
+	uint16_t *host = malloc(bytes);
+	void *device = NULL;
+
+	if (host == NULL)
+		die("no memory");
+	for (size_t i = 0; i < bytes / 2; i++) /* bfloat16, or float32 of two, near 1 */
+		host[i] = (uint16_t)(0x3f00 | (i * 40503u >> 7 & 0x807f));
+	check(op_alloc(ops, &device, bytes), ops);
+	check(op_upload(ops, device, host, bytes), ops);
+	check(op_sync(ops), ops);
+	free(host);
+	return device;
+}
+
+/* Seconds of the best of some runs. */
+#define BEST(least, ops, call)                                                                     \
+	do {                                                                                       \
+		(least) = 1e30;                                                                    \
+		for (int run = 0; run <= RUNS; run++) {                                            \
+			double begin = seconds();                                                  \
+			check(call, ops);                                                          \
+			check(op_sync(ops), ops);                                                  \
+			begin = seconds() - begin;                                                 \
+			(least) = run > 0 && begin < (least) ? begin : (least);                    \
+		}                                                                                  \
+	} while (0)
+
+/* What the GEMM library reaches on a large square product, and the memory in op_add. */
+static void
+measure_peaks(struct bench *b)
+{
+	const size_t n = b->model == &tiny ? 128 : 8192, size = b->compute == OP_BF16 ? 2 : 4;
+	void *x = random_memory(b->ops, n * n * size), *w = random_memory(b->ops, n * n * size);
+	void *out = random_memory(b->ops, n * n * 4), *in = random_memory(b->ops, n * n * 4);
+	const struct op_matrix matrix = {w, n, n, b->compute};
+	double time;
+
+	BEST(time, b->ops, op_linear(b->ops, out, x, &matrix, NULL, n));
+	b->rates.flops = b->rates.single = 2 * (double)(n * n * n) / time;
+	BEST(time, b->ops, op_add(b->ops, out, in, x, n * n));
+	b->rates.bytes = (double)(n * n * (8 + size)) / time;
+	printf("this device: %.1f TFLOP/s in a product of %zu, %.0f GB/s\n", b->rates.flops / 1e12,
+	    n, b->rates.bytes / 1e9);
+	check(op_free(b->ops, x), b->ops);
+	check(op_free(b->ops, w), b->ops);
+	check(op_free(b->ops, out), b->ops);
+	check(op_free(b->ops, in), b->ops);
+}
+
+static void
+make_datums(struct bench *b)
+{
+	for (int i = 0; i < MOST; i++) {
+		struct datum *d = &b->datums[i];
+
+		/* the last token is predicted and predicts nothing: it is not in the pass */
+		d->length = (uint32_t)b->tokens + 1;
+		d->supervised_count = d->length;
+		d->ids = malloc(d->length * sizeof(*d->ids));
+		d->supervised = malloc(d->length);
+		if (d->ids == NULL || d->supervised == NULL)
+			die("no memory");
+		memset(d->supervised, 1, d->length);
+		for (size_t j = 0; j < d->length; j++)
+			d->ids[j] =
+			    (int32_t)((j * 7919 + (size_t)i * 104729) % b->model->vocabulary);
+		b->list[i] = d;
+	}
+}
+
+static size_t
+device_left(void)
+{
+	struct device_info info;
+
+	check(device_memory(&info, 0), NULL);
+	return info.memory_free;
+}
+
+/* Nothing is measured where the folder's disk has no room for the model. */
+static void
+check_room(const struct bench *b)
+{
+	const size_t bytes = random_model_bytes(b->model);
+	struct statvfs disk;
+
+	if (statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize > bytes + (64 << 20))
+		return;
+	printf("skipped: %s has no room for %.1f GB\n0 passed, 0 failed\n", folder,
+	    (double)bytes / 1e9);
+	exit(0);
+}
+
+static void
+load(struct bench *b)
+{
+	const struct trainer_options o = {.rank = RANK,
+	    .weight_decay = 0.01,
+	    .beta1 = 0.9,
+	    .beta2 = 0.999,
+	    .epsilon = 1e-8,
+	    .datum_tokens = b->tokens + 1};
+	size_t bytes = random_model_write(b->model, folder);
+	struct refusal r;
+	double begin;
+
+	if (bytes == 0)
+		die("%s: the model cannot be written", folder);
+	if (model_files_open(&b->files, folder, &r) != 0)
+		die("%s", r.text);
+	begin = seconds();
+	if (trainer_open(&b->t, b->ops, b->files, &o, &r) != 0)
+		die("%s", r.text);
+	check(op_sync(b->ops), b->ops);
+	begin = seconds() - begin;
+	random_model_remove(folder); /* what is mapped stays */
+	printf("loaded %.2f GB in %.2f s (%.2f GB/s); %zu tokens a micro-batch, %zu layers "
+	       "recomputed\n",
+	    (double)bytes / 1e9, begin, (double)bytes / 1e9 / begin, b->t->plan.micro_batch,
+	    b->t->plan.recompute);
+}
+
+static struct trainer_result
+step(struct bench *b, size_t count)
+{
+	struct trainer_result result;
+	struct refusal r;
+
+	if (trainer_step(b->t, b->list, count, 1e-4, &result, &r) != 0)
+		die("%s", r.text);
+	return result;
+}
+
+static void
+set(struct bench *b, const float *param, const float *zeros)
+{
+	struct refusal r;
+
+	if (trainer_set(b->t, param, zeros, zeros, &r) != 0)
+		die("%s", r.text);
+	trainer_set_step_count(b->t, 0);
+}
+
+/* Some steps, and the same again. */
+static void
+same_twice(struct bench *b)
+{
+	const size_t size = trainer_adapter(b->t)->size;
+	float *start = malloc(size * sizeof(float)), *zeros = calloc(size, sizeof(float));
+	float *end[2] = {malloc(size * sizeof(float)), malloc(size * sizeof(float))};
+	struct trainer_result last[2];
+	struct refusal r;
+
+	if (start == NULL || zeros == NULL || end[0] == NULL || end[1] == NULL)
+		die("no memory");
+	if (trainer_get(b->t, start, NULL, NULL, &r) != 0)
+		die("%s", r.text);
+	for (int i = 0; i < 2; i++) {
+		set(b, start, zeros);
+		for (int n = 0; n < TWICE; n++)
+			last[i] = step(b, MOST);
+		if (trainer_get(b->t, end[i], NULL, NULL, &r) != 0)
+			die("%s", r.text);
+	}
+	printf("loss %.6f, norm %.6g after %d steps of %d sequences, twice\n", last[0].loss,
+	    last[0].gradient_norm, TWICE, MOST);
+	tell(b,
+	    memcmp(&last[0], &last[1], sizeof(last[0])) == 0 &&
+		memcmp(end[0], end[1], size * sizeof(float)) == 0 &&
+		memcmp(end[0], start, size * sizeof(float)) != 0,
+	    "the same steps have the same bits");
+	tell(b, isfinite(last[0].loss) && last[0].gradient_norm > 0, "the loss is finite");
+	free(start);
+	free(zeros);
+	free(end[0]);
+	free(end[1]);
+}
+
+/* Steps of `count` sequences beside the roofline. */
+static void
+measure_steps(struct bench *b, size_t count)
+{
+	struct roof_options o = {.tokens = b->tokens,
+	    .rank = RANK,
+	    .recompute = b->t->plan.recompute,
+	    .f32 = b->compute == OP_F32};
+	double least = 1e30, tokens = (double)(count * b->tokens);
+	struct roof_step roof;
+
+	roof_step_make(&roof, b->model, &o, &b->rates);
+	for (int run = 0; run <= RUNS; run++) {
+		double begin = seconds();
+
+		step(b, count);
+		begin = seconds() - begin;
+		least = run > 0 && begin < least ? begin : least;
+	}
+	/* each sequence as a pass of its own: packed ones read the weights once, so they can be
+	   better */
+	printf("%zu x %zu tokens: %.1f ms, %.0f tokens/s, %.1f TFLOP/s: %.0f %% of the product's "
+	       "peak, %.0f %% of the roofline's %.0f tokens/s\n",
+	    count, b->tokens, least * 1e3, tokens / least,
+	    (double)count * (roof.total.flops - roof.recomputed) / least / 1e12,
+	    100 * (double)count * (roof.total.flops - roof.recomputed) / least / b->rates.flops,
+	    100 * (double)count * roof.total.seconds / least,
+	    (double)b->tokens / roof.total.seconds);
+	tell(b, least > 0, "a step takes time");
+}
+
+/* Beside the plan a driver takes memory for kernels that it loads, of which the plan leaves room.
+ */
+static void
+check_memory(struct bench *b, size_t before)
+{
+	const double plan = (double)b->t->plan.total, room = 512 << 20;
+	const double used = (double)before - (double)device_left();
+
+	printf("memory: %.2f GB planned, %.2f GB taken\n", plan / 1e9, used / 1e9);
+	tell(b, used >= 0.95 * plan && used <= 1.05 * plan + room, "the plan is what is taken");
+}
+
+int
+main(int argc, char **argv)
+{
+	struct bench b = {.compute = argc > 1 && strcmp(argv[1], "f32") == 0 ? OP_F32 : OP_BF16,
+	    .model = argc > 2 ? roof_model_find(argv[2]) : &tiny,
+	    .tokens = argc > 3 ? strtoul(argv[3], NULL, 10) : 64};
+	const struct op_options options = {.compute = b.compute};
+	struct device_info info;
+	size_t before;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (b.model == NULL && strcmp(argv[2], "tiny") == 0)
+		b.model = &tiny;
+	if (b.model == NULL || b.model->full_every != 0 || b.tokens == 0)
+		die("usage: bench_step [f32|bf16] [model] [tokens] [folder]");
+	snprintf(folder, sizeof(folder), "%s/stepd-bench-XXXXXX", argc > 4 ? argv[4] : "/tmp");
+	if (mkdtemp(folder) == NULL)
+		die("%s cannot be made", folder);
+	atexit(leave);
+	check_room(&b);
+	check(device_describe(&info, 0), NULL);
+	check(op_open(&b.ops, &options), NULL);
+	printf("%s, %s, on %s\n", b.model->name, b.compute == OP_F32 ? "f32" : "bf16", info.name);
+	measure_peaks(&b);
+	make_datums(&b);
+	before = device_left();
+	load(&b);
+	same_twice(&b);
+	measure_steps(&b, 1);
+	measure_steps(&b, MOST);
+	check_memory(&b, before);
+	trainer_free(b.t);
+	model_files_free(b.files);
+	op_close(b.ops);
+	printf("%d passed, %d failed\n", b.passed, b.failed);
+	return b.failed != 0;
+}
