@@ -41,6 +41,17 @@ gpu_panel(struct op_context *ctx, void **out, size_t bytes)
 	return status;
 }
 
+/* cuBLAS' settings in the environment that change what a float32 product is: neither TF32 nor sums
+   of bfloat16 products instead. It reads them when it is opened. */
+static enum op_status
+keep_float32(struct op_context *ctx)
+{
+	if (setenv("NVIDIA_TF32_OVERRIDE", "0", 1) != 0 ||
+	    setenv("CUBLAS_EMULATE_SINGLE_PRECISION", "0", 1) != 0)
+		return op_fail(ctx, OP_NO_MEMORY, "no memory for the environment");
+	return OP_OK;
+}
+
 static enum op_status
 open_device(struct op_context *ctx)
 {
@@ -66,6 +77,7 @@ open_device(struct op_context *ctx)
 	GPU_TRY(gpu_check(ctx, cudaStreamCreateWithFlags(&ctx->stream, cudaStreamNonBlocking),
 	    "cudaStreamCreate"));
 	GPU_TRY(op_alloc(ctx, &ctx->blas_workspace, workspace));
+	GPU_TRY(keep_float32(ctx));
 	GPU_TRY(gpu_check_blas(ctx, cublasCreate(&ctx->blas), "cublasCreate"));
 	GPU_TRY(gpu_check_blas(ctx, cublasSetStream(ctx->blas, ctx->stream), "cublasSetStream"));
 	GPU_TRY(gpu_check_blas(ctx, cublasSetWorkspace(ctx->blas, ctx->blas_workspace, workspace),

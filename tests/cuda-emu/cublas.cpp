@@ -15,6 +15,7 @@
 
 struct emu_cublas {
 	bool workspace; /* the caller's, not one of the library's own */
+	bool tf32;	/* float32 operands are cut to 10 bits, as the environment may ask */
 };
 
 /* fail.cpp: as emu_refuses. */
@@ -28,6 +29,8 @@ cublasCreate(cublasHandle_t *out)
 	if (emu_blas_refuses(EMU_BLAS, "cublasCreate", &status))
 		return status;
 	*out = new emu_cublas();
+	(*out)->tf32 = getenv("NVIDIA_TF32_OVERRIDE") != nullptr &&
+		       strcmp(getenv("NVIDIA_TF32_OVERRIDE"), "1") == 0;
 	return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -210,6 +213,10 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 	std::vector<float> right = widen(b, type_b, ldb, k, n, turn_b);
 	std::vector<float> product((size_t)m * n);
 
+	for (std::vector<float> *operand : {&left, &right})
+		for (size_t i = 0; handle->tf32 && i < operand->size(); i++)
+			(*operand)[i] =
+			    __uint_as_float(__float_as_uint((*operand)[i]) & 0xffffe000u);
 	(type_a == CUDA_R_16BF ? multiply_tensor : multiply)(
 	    product.data(), left.data(), right.data(), m, n, k);
 	put(c, type_c, ldc, product.data(), m, n, by, keep);
