@@ -68,6 +68,8 @@ $(BUILD)/stepctl: $(BUILD)/supervisor/ctl/main.o $(BUILD)/libctl.a $(BUILD)/libi
 $(BUILD)/kernels/%.o: kernels/%.c
 	@mkdir -p $(@D)
 	$(call SAY,cc)$(CC) $(CFLAGS_ALL) $(KERNEL_FLAGS) -c -o $@ $<
+# Values that files and devices have in common: one rounding per operation.
+$(BUILD)/kernels/dequant.o: KERNEL_FLAGS += -ffp-contract=off
 $(BUILD)/worker/%.o: worker/%.c
 	@mkdir -p $(@D)
 	$(call SAY,cc)$(CC) $(CFLAGS_ALL) $(OPENMP) -c -o $@ $<
@@ -190,7 +192,7 @@ asan:
 SECONDS ?= 60
 FUZZ := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -Wno-unknown-pragmas
 FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
-FUZZ_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libworker.a $(BUILD)/libipc.a
+FUZZ_LIBS = $(BUILD)/libsupervisor.a $(BUILD)/libworker.a $(BUILD)/kernels/dequant.o $(BUILD)/libipc.a
 $(patsubst tests/fuzz/%.c,$(BUILD)/tests/%,$(FUZZ_SRC)): $(BUILD)/tests/%: $(BUILD)/tests/fuzz/%.o $(FUZZ_LIBS)
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) -fsanitize=fuzzer $^ $(SUPERVISOR_LIBS) $(filter-out $(OPENMP_LIB),$(WORKER_LIBS))

@@ -15,7 +15,7 @@ CUDA_LIBS := -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcublas -lcudart
 $(BUILD)/cuda/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call SAY,nvcc)$(NVCC) $(NVCC_FLAGS) -c -o $@ $< >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
-$(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(BUILD)/kernels/compute.o
+$(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(addprefix $(BUILD)/kernels/,compute.o dequant.o)
 # The ops' tests on a real device.
 $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/tests/unit/%.c.o $(BUILD)/cuda/libkernels.a
 	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm

@@ -131,6 +131,11 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(download, (struct op_context * ctx, void *host, const void *device, size_t bytes))       \
 	X(zero, (struct op_context * ctx, void *device, size_t bytes))                             \
 	X(sync, (struct op_context * ctx))                                                         \
+	/* out (n) in type `as` = the elements that a file stores as `type`, one of dequant.h's,   \
+	   as dequant_f32 and dequant_round_bf16 have them, to the bit (NaN is NaN). in need not   \
+	   be aligned; n is a multiple of the type's block, else OP_UNSUPPORTED. */                \
+	X(unpack, (struct op_context * ctx, void *out, enum op_dtype as, const void *in, int type, \
+		      size_t n))                                                                   \
 	/* out (n) act = in (n) float32, rounded to nearest even; a copy where act is float32. */  \
 	X(round, (struct op_context * ctx, void *out, const float *in, size_t n))                  \
 	/* out (T, D) float32 = table[ids[t]]; OP_UNSUPPORTED, now or by the next that waits: an   \

@@ -43,7 +43,8 @@ $$(EMU_BUILD)/$(1)/%.cu.o: %.cu
 		--redefine-sym memset=__tsan_memset --redefine-sym memmove=__tsan_memmove $$@)
 $$(EMU_BUILD)/$(1)/planted: $$(EMU_BUILD)/$(1)/tests/cuda-emu/planted/planted.cu.o $$(call emu_objects,$(1))
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
-$$(EMU_BUILD)/$(1)/libkernels.a: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_KERNELS)) $$(call emu_objects,$(1))
+$$(EMU_BUILD)/$(1)/libkernels.a: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_KERNELS)) $$(call emu_objects,$(1)) \
+		$$(EMU_BUILD)/$(1)/kernels/dequant.c.o
 # The very tests of the CPU's ops, linked with the others.
 $$(EMU_BUILD)/$(1)/%.c.o: %.c
 	@mkdir -p $$(@D)

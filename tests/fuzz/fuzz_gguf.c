@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 #include "worker/files/gguf.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,5 +1,5 @@
 /* Every stored type against the values that gguf-py computes, bit for bit. */
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 
 #include "tests/unit/dequant_values.h"
 #include "tests/unit/test.h"

@@ -5,7 +5,7 @@
 #include "ipc/safetensors.h"
 #include "tests/unit/sampling_fixture.h"
 #include "worker/artifact/tar.h"
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 
 static struct bytes
 file_bytes(const char *path)

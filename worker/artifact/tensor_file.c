@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 
 enum { NAME_SIZE = 512, SHAPE_SIZE = 128 };
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 
 struct llama3 {
 	double factor, low, high, original;

@@ -185,18 +185,55 @@ model_files_read(const struct model_files *f, const char *name, void *out, enum 
 	return model_files_read_rows(f, name, out, as, 0, rows, cols, r);
 }
 
-int
-model_files_read_rows(const struct model_files *f, const char *name, void *out, enum op_dtype as,
-    size_t first, size_t count, size_t cols, struct refusal *r)
+/* The tensor, if it has those rows; else NULL with *r. */
+static const struct weight *
+find_rows(const struct model_files *f, const char *name, size_t first, size_t count, size_t cols,
+    struct refusal *r)
 {
 	const struct weight *w = weights_find(&f->weights, name);
 
 	if (w == NULL)
-		return refuse(r, 422, "the model's files have no %s", name);
-	if (w->cols != cols || first > w->rows || count > w->rows - first)
-		return refuse(r, 422, "the model's %s is %zu x %zu", name, w->rows, w->cols);
+		refuse(r, 422, "the model's files have no %s", name);
+	else if (w->cols != cols || first > w->rows || count > w->rows - first)
+		refuse(r, 422, "the model's %s is %zu x %zu", name, w->rows, w->cols);
+	else
+		return w;
+	return NULL;
+}
+
+int
+model_files_read_rows(const struct model_files *f, const char *name, void *out, enum op_dtype as,
+    size_t first, size_t count, size_t cols, struct refusal *r)
+{
+	const struct weight *w = find_rows(f, name, first, count, cols, r);
+
+	if (w == NULL)
+		return -1;
 	if (weight_read(w, out, as, first, count) != 0)
 		return refuse(r, 507, "no memory to read %s", name);
+	return 0;
+}
+
+bool
+model_files_stored(const struct model_files *f, const char *name, enum dequant_type *type)
+{
+	const struct weight *w = weights_find(&f->weights, name);
+
+	if (w == NULL || w->vector)
+		return false;
+	*type = w->type;
+	return true;
+}
+
+int
+model_files_copy_rows(const struct model_files *f, const char *name, void *out, size_t first,
+    size_t count, size_t cols, struct refusal *r)
+{
+	const struct weight *w = find_rows(f, name, first, count, cols, r);
+
+	if (w == NULL)
+		return -1;
+	weight_copy(w, out, first, count);
 	return 0;
 }
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "ipc/json.h"
+#include "kernels/dequant.h"
 #include "kernels/ops.h"
 #include "worker/files/config.h"
 #include "worker/files/gguf.h"
@@ -38,6 +39,13 @@ int model_files_read(const struct model_files *f, const char *name, void *out, e
 /* Rows first .. first+count-1 of it, for reading one large tensor in parallel. */
 int model_files_read_rows(const struct model_files *f, const char *name, void *out,
     enum op_dtype as, size_t first, size_t count, size_t cols, struct refusal *r);
+
+/* How the file stores a tensor whose rows can be handed out as they lie: all but vectors. false: it
+   cannot, or there is none of that name. */
+bool model_files_stored(const struct model_files *f, const char *name, enum dequant_type *type);
+/* Rows first .. first+count-1 as they are stored, one after the other. */
+int model_files_copy_rows(const struct model_files *f, const char *name, void *out, size_t first,
+    size_t count, size_t cols, struct refusal *r);
 
 /* Gives the memory back that reading the weights made resident: the file's pages stay in the
    system's cache and come again when they are read again. Every view stays valid. */

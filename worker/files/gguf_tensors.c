@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 
 enum {
 	MAX_NAME = 255,

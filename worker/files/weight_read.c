@@ -79,6 +79,14 @@ weight_read(const struct weight *w, void *out, enum op_dtype as, size_t first, s
 	return 0;
 }
 
+void
+weight_copy(const struct weight *w, void *out, size_t first, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		memcpy((unsigned char *)out + i * w->row_bytes,
+		    w->data + file_row(w, w->rows, first + i) * w->row_bytes, w->row_bytes);
+}
+
 int
 weights_digest(const struct weights *w, char hex[65])
 {

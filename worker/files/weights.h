@@ -7,7 +7,7 @@
 #define WORKER_FILES_WEIGHTS_H
 
 #include "ipc/safetensors.h"
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 #include "worker/files/file_map.h"
 #include "worker/files/tensors.h"
 

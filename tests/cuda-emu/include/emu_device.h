@@ -170,6 +170,28 @@ rsqrtf(float x)
 {
 	return 1.0f / sqrtf(x);
 }
+/* Rounded by itself, never contracted with another operation. */
+static inline float
+__fmul_rn(float a, float b)
+{
+	volatile float x = a * b;
+
+	return x;
+}
+static inline float
+__fadd_rn(float a, float b)
+{
+	volatile float x = a + b;
+
+	return x;
+}
+static inline float
+__fsub_rn(float a, float b)
+{
+	volatile float x = a - b;
+
+	return x;
+}
 #define __expf(x) expf(x) /* glibc declares __expf and __logf itself */
 #define __logf(x) logf(x)
 static inline float

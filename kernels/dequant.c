@@ -1,12 +1,9 @@
-#include "worker/files/dequant.h"
+#include "kernels/dequant.h"
 
 #include <string.h>
 
 /* The loops below are short, of fixed length and free of branches: the compiler's vectorizer does
-   them well, which -O2 alone would not ask of it. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3")
-#endif
+   them well. It is not to contract them: each operation rounds (Makefile). */
 
 const struct dequant_format *
 dequant_format(uint32_t type)

@@ -1,14 +1,19 @@
 /*
- * Tensor data as files store it, turned into float32 or bfloat16. Quantized types are ggml's
- * blocks; values are the very float32 that gguf-py computes (one rounding per operation, no fused
- * multiply-add), so that a digest over a dequantized tensor is the same everywhere.
- * Source: ggml-common.h and ggml-quants.c of https://github.com/ggml-org/ggml (dequantize_row_*).
+ * On the host, of both backends: tensor data as files store it, turned into float32 or bfloat16.
+ * Quantized types are ggml's blocks; values are the very float32 that gguf-py computes (one
+ * rounding per operation, no fused multiply-add), so that a digest over a dequantized tensor is the
+ * same everywhere. Source: ggml-common.h and ggml-quants.c of https://github.com/ggml-org/ggml
+ * (dequantize_row_*).
  */
-#ifndef WORKER_FILES_DEQUANT_H
-#define WORKER_FILES_DEQUANT_H
+#ifndef KERNELS_DEQUANT_H
+#define KERNELS_DEQUANT_H
 
 #include <stddef.h>
 #include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
 
 /* X(name, ggml's number, elements of a block, bytes of a block) */
 #define DEQUANT_LIST(X)                                                                            \
@@ -42,5 +47,9 @@ const char *dequant_type_name(uint32_t type);
 void dequant_f32(enum dequant_type type, float *out, const void *in, size_t n);
 /* out (n) bfloat16 = in (n) float32, rounded to nearest even; NaN stays NaN. */
 void dequant_round_bf16(uint16_t *out, const float *in, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif
