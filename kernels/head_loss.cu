@@ -12,8 +12,11 @@
 #include <float.h>
 
 enum {
-	CHUNK_ROWS = 1024,	 /* at most: enough for the product to run at full speed */
-	CHUNK_BYTES = 256 << 20, /* of logits at a time, unless that is fewer than 64 rows */
+	CHUNK_ROWS = 1024, /* at most: enough for the product to run at full speed */
+	/* At least, whatever the bytes: each chunk reads W twice, so its rows have to be more than
+	   the flops that a card does in the time of a byte, 295 on H100. */
+	CHUNK_LEAST = 512,
+	CHUNK_BYTES = 256 << 20, /* of logits at a time, else */
 	PANEL_COLUMNS = 16384	 /* entries of the vocabulary at a time in the backward product */
 };
 
@@ -94,7 +97,7 @@ static enum op_status
 cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
 {
 	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[4] = {0};
-	size_t most = size_max(64, CHUNK_BYTES / (v * sizeof(float)));
+	size_t most = size_max(CHUNK_LEAST, CHUNK_BYTES / (v * sizeof(float)));
 	void *area;
 
 	h->chunk = size_min(rows, size_min(CHUNK_ROWS, most));

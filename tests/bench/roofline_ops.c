@@ -18,6 +18,7 @@ enum {
 	/* The sizes that kernels/ uses, in the files named. */
 	PARTS = 3,		/* lora.cu: bfloat16 parts of a float32 */
 	HEAD_ROWS = 1024,	/* head_loss.cu */
+	HEAD_LEAST = 512,	/* head_loss.cu */
 	HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	HEAD_PANEL = 16384,	/* head_loss.cu */
 };
@@ -305,7 +306,7 @@ head(struct walk *w)
 	const double T = w->T, D = w->D, V = (double)w->m->vocabulary, A = w->A;
 	double most = floor(HEAD_BYTES / (4 * V)), rows;
 
-	most = most < 64 ? 64 : most > HEAD_ROWS ? HEAD_ROWS : most;
+	most = most < HEAD_LEAST ? HEAD_LEAST : most > HEAD_ROWS ? HEAD_ROWS : most;
 	rows = ceil(T / ceil(T / most));
 	moves(w, ROOF_NORM, (12 + A) * T * D);
 	for (double done = 0; done < T; done += rows) {

@@ -17,6 +17,7 @@ enum {
 	PANEL_W = 4 << 20,	     /* gemm.c */
 	CUDA_PARTS = 3,		     /* lora.cu: bfloat16 parts of a float32 */
 	CUDA_HEAD_ROWS = 1024,	     /* head_loss.cu */
+	CUDA_HEAD_LEAST = 512,	     /* head_loss.cu */
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
 	CUDA_TILE = 12,		     /* tiles.cu: a tile; each sequence has one at least */
@@ -184,8 +185,8 @@ cuda(struct sizes *z)
 {
 	const size_t T = z->s->tokens, R = z->s->rank, H = z->c->heads, V = z->c->vocabulary;
 	const bool narrow = z->s->act == OP_BF16;
-	const size_t rows =
-	    smaller(z->s->rows, smaller(CUDA_HEAD_ROWS, larger(64, CUDA_HEAD_BYTES / (4 * V))));
+	const size_t rows = smaller(z->s->rows,
+	    smaller(CUDA_HEAD_ROWS, larger(CUDA_HEAD_LEAST, CUDA_HEAD_BYTES / (4 * V))));
 
 	need(z, area(z, T, H, 4));
 	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
