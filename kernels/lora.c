@@ -61,11 +61,13 @@ update(const struct op_context *ctx, void *to, float *buffer, const struct block
 	return status;
 }
 
-enum op_status
-op_lora(struct op_context *ctx, void *out, float *xa, const void *x, const struct op_lora *lora,
-    size_t tokens, size_t outputs, size_t inputs)
+static enum op_status
+forward(struct op_context *ctx, const struct op_lora_linear *l, const void *x, size_t tokens,
+    size_t inputs)
 {
-	size_t rank = lora->rank, blocks = div_up(tokens, ROWS);
+	const struct op_lora *lora = &l->lora;
+	size_t rank = lora->rank, outputs = l->outputs, blocks = div_up(tokens, ROWS);
+	float *xa = l->xa;
 	atomic_int failed = OP_OK;
 	void *area;
 	enum op_status status =
@@ -96,7 +98,7 @@ op_lora(struct op_context *ctx, void *out, float *xa, const void *x, const struc
 
 		if (s == OP_OK)
 			s = update(
-			    ctx, out, b.out, &b, xa + b.row * rank, lora->b, &up, lora->scale);
+			    ctx, l->out, b.out, &b, xa + b.row * rank, lora->b, &up, lora->scale);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}
@@ -105,7 +107,18 @@ op_lora(struct op_context *ctx, void *out, float *xa, const void *x, const struc
 	return OP_OK;
 }
 
-/* dxa (T, R) = scale dout . B; dx (T, K) += dxa . A: row by row. */
+enum op_status
+op_lora(struct op_context *ctx, const struct op_lora_linear *group, size_t count, const void *x,
+    size_t tokens, size_t inputs)
+{
+	enum op_status status = OP_OK;
+
+	for (size_t i = 0; i < count && status == OP_OK; i++)
+		status = forward(ctx, &group[i], x, tokens, inputs);
+	return status;
+}
+
+/* dxa (T, R) = scale dout . B; dx (T, K) += dxa . A, unless it is NULL: row by row. */
 static enum op_status
 backward_rows(struct op_context *ctx, void *dx, float *dxa, const void *dout, void *area,
     const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs)
@@ -125,7 +138,7 @@ backward_rows(struct op_context *ctx, void *dx, float *dxa, const void *dout, vo
 		enum op_status s =
 		    gemm_f32(dxa + b.row * rank, d, lora->b, &down, lora->scale, 0.0f);
 
-		if (s == OP_OK)
+		if (s == OP_OK && dx != NULL)
 			s = update(ctx, dx, b.in, &b, dxa + b.row * rank, lora->a, &up, 1.0f);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
@@ -184,12 +197,12 @@ gradient(const struct op_context *ctx, float *d, const struct part *p, bool by_r
 	return status;
 }
 
-enum op_status
-op_lora_backward(struct op_context *ctx, void *dx, float *da, float *db, const void *dout,
-    const void *x, const float *xa, const struct op_lora *lora, size_t tokens, size_t outputs,
-    size_t inputs)
+static enum op_status
+backward(struct op_context *ctx, void *dx, const struct op_lora_linear *l, const void *x,
+    size_t tokens, size_t inputs)
 {
-	size_t rank = lora->rank, threads = (size_t)ctx->threads;
+	const struct op_lora *lora = &l->lora;
+	size_t rank = lora->rank, outputs = l->outputs, threads = (size_t)ctx->threads;
 	size_t head = line_up(tokens * rank * sizeof(float));
 	size_t columns = div_up(div_up(size_max(outputs, inputs), 16), threads) * 16;
 	size_t part = ctx->compute == OP_F32 ? 0 : line_up(GRAD_ROWS * columns * sizeof(float));
@@ -203,22 +216,33 @@ op_lora_backward(struct op_context *ctx, void *dx, float *da, float *db, const v
 		return status;
 	dxa = area;
 	failed = (int)backward_rows(
-	    ctx, dx, dxa, dout, (char *)area + head, lora, tokens, outputs, inputs);
+	    ctx, dx, dxa, l->dout, (char *)area + head, lora, tokens, outputs, inputs);
 #pragma omp parallel for num_threads(op_team(ctx, tokens *(inputs + outputs))) schedule(static)
 	for (size_t i = 0; i < threads; i++) {
 		float *buffer = (float *)((char *)area + head + part * i);
-		const struct part b = {dout, outputs, share(outputs, i, threads),
-		    share(outputs, i + 1, threads), xa, rank, tokens, buffer};
+		const struct part b = {l->dout, outputs, share(outputs, i, threads),
+		    share(outputs, i + 1, threads), l->xa, rank, tokens, buffer};
 		const struct part a = {x, inputs, share(inputs, i, threads),
 		    share(inputs, i + 1, threads), dxa, rank, tokens, buffer};
-		enum op_status s = gradient(ctx, db, &b, true, lora->scale);
+		enum op_status s = gradient(ctx, l->db, &b, true, lora->scale);
 
 		if (s == OP_OK)
-			s = gradient(ctx, da, &a, false, 1.0f);
+			s = gradient(ctx, l->da, &a, false, 1.0f);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}
 	if (failed != OP_OK)
 		return op_fail(ctx, (enum op_status)failed, "a product of the adapter failed");
 	return OP_OK;
+}
+
+enum op_status
+op_lora_backward(struct op_context *ctx, void *dx, const struct op_lora_linear *group, size_t count,
+    const void *x, size_t tokens, size_t inputs)
+{
+	enum op_status status = OP_OK;
+
+	for (size_t i = 0; i < count && status == OP_OK; i++)
+		status = backward(ctx, dx, &group[i], x, tokens, inputs);
+	return status;
 }

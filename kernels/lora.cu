@@ -1,66 +1,19 @@
 /*
- * The low-rank pair beside a linear layer: six thin products.
+ * The low-rank pairs beside linear layers that read the same x: thin products.
  *
  * Where activations are bfloat16, tensor cores do them all: a float32 operand is split into
  * bfloat16 numbers that add up to it, laid side by side along its rank. Three of them (24 bits)
  * where the result stays float32, as everything about the adapter does; their three results are
  * added. Where the result is an activation, both operands are split, and the products of their
  * upper parts and of each upper with the other's middle part (16 bits, of which 8 are kept) are
- * added by the product itself, whose depth is three times the rank.
+ * added by the product itself, whose depth is three times the rank. What a rank takes so, with
+ * zeros up to a multiple of 8, is its width P here.
  *
- * Rows of parts side by side are filled up with zeros to a multiple of 8, as tensor cores want it.
+ * Bound: bytes. The pairs of a group lie side by side, so that x is read and dx written once for
+ * all of them.
  */
 #include "kernels/blas.h"
-#include "kernels/lanes.h"
-
-enum { PARTS = 3 };
-
-/* Which part of a number stands in each of the PARTS places, two bits a place from the lowest. */
-enum parts {
-	PARTS_ALL = 0 | 1 << 2 | 2 << 4,
-	PARTS_LEFT = 0 | 1 << 2 | 0 << 4,
-	PARTS_RIGHT = 0 | 0 << 2 | 1 << 4,
-};
-
-__device__ __forceinline__ float
-rounded(float x)
-{
-	return __uint_as_float((uint32_t)bf16_bits(x) << 16);
-}
-
-/* out (n): in (rows, rank) -> (rows, width) with the places side by side, or, where `stacked`,
-   in (rank, width) -> (places * rank, width). Zeros behind the last place. */
-__global__ void
-split_kernel(
-    bf16 *out, const float *in, size_t rank, size_t width, enum parts parts, bool stacked, size_t n)
-{
-	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		size_t row = i / width, col = i % width, place = (stacked ? row : col) / rank;
-		float x = 0.0f;
-
-		if (place < PARTS) {
-			x = in[stacked ? i % (rank * width) : row * rank + col % rank];
-			for (int part = (int)parts >> 2 * place & 3; part > 0; part--)
-				x -= rounded(x);
-		}
-		store(out, i, x);
-	}
-}
-
-/* out (rows, cols) = or += the three results of in, smallest first: (rows, stride) side by side, or
-   (PARTS, rows, cols) where `stacked`. */
-__global__ void
-join_kernel(float *out, const float *in, size_t cols, size_t stride, bool stacked, bool accumulate,
-    size_t n)
-{
-	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		size_t first = stacked ? i : i / cols * stride + i % cols;
-		size_t step = stacked ? n : cols;
-		float sum = in[first + 2 * step] + in[first + step] + in[first];
-
-		out[i] = accumulate ? out[i] + sum : sum;
-	}
-}
+#include "kernels/lora_parts.h"
 
 static struct blas_shape
 product(size_t m, size_t n, size_t k, bool transpose_a, bool transpose_b, enum op_dtype dtype)
@@ -76,166 +29,214 @@ product(size_t m, size_t n, size_t k, bool transpose_a, bool transpose_b, enum o
 	    .dtype = dtype};
 }
 
-/* Elements of a row of parts side by side. */
+/* What a group of G pairs takes of scratch memory, in bfloat16. */
+struct areas {
+	float *wide;		  /* (T, G P): x . A^T, or dout . B, before the parts are added */
+	bf16 *left;		  /* (T, G P): of xa or dxa, for a product with B or A */
+	bf16 *a;		  /* (G P, K): of all A, one below the other */
+	bf16 *b[OP_LORA_GROUP];	  /* (N, P) */
+	bf16 *all;		  /* (T, G P): of dxa */
+	bf16 *xa[OP_LORA_GROUP];  /* (T, P) */
+	float *da;		  /* (G P, K): dxa^T . x, before the parts are added */
+	float *db[OP_LORA_GROUP]; /* (N, P): dout^T . xa */
+};
+
+static void *
+cut(uintptr_t *memory, size_t bytes)
+{
+	void *at = (void *)*memory;
+
+	*memory += line_up(bytes);
+	return at;
+}
+
+/* Cuts the areas from memory; returns their bytes. */
 static size_t
-width_of(size_t rank)
+areas_cut(struct areas *s, void *memory, const struct op_lora_linear *group, size_t count,
+    size_t tokens, size_t inputs, bool backward)
 {
-	return div_up(PARTS * rank, 8) * 8;
+	size_t one = lora_width(group->lora.rank), all = count * one;
+	uintptr_t at = (uintptr_t)memory;
+
+	s->wide = (float *)cut(&at, tokens * all * sizeof(float));
+	s->left = (bf16 *)cut(&at, tokens * all * sizeof(bf16));
+	s->a = (bf16 *)cut(&at, all * inputs * sizeof(bf16));
+	for (size_t i = 0; i < count; i++)
+		s->b[i] = (bf16 *)cut(&at, group[i].outputs * one * sizeof(bf16));
+	if (!backward)
+		return at - (uintptr_t)memory;
+	s->all = (bf16 *)cut(&at, tokens * all * sizeof(bf16));
+	s->da = (float *)cut(&at, all * inputs * sizeof(float));
+	for (size_t i = 0; i < count; i++) {
+		s->xa[i] = (bf16 *)cut(&at, tokens * one * sizeof(bf16));
+		s->db[i] = (float *)cut(&at, group[i].outputs * one * sizeof(float));
+	}
+	return at - (uintptr_t)memory;
 }
 
-/* *out (rows, width_of(rank)) or, stacked, (places * rank, cols), cut from *area, which moves on.
- */
 static enum op_status
-split(struct op_context *ctx, bf16 **out, char **area, const float *in, size_t rows, size_t cols,
-    enum parts parts, bool stacked)
+areas_take(struct op_context *ctx, struct areas *s, const struct op_lora_linear *group,
+    size_t count, size_t tokens, size_t inputs, bool backward)
 {
-	size_t rank = stacked ? rows : cols, width = stacked ? cols : width_of(rank);
-	size_t n = stacked ? width_of(rank) * cols : rows * width;
+	size_t bytes = areas_cut(s, NULL, group, count, tokens, inputs, backward);
+	void *memory;
 
-	*out = (bf16 *)*area;
-	*area += line_up(n * sizeof(bf16));
-	return GPU_RUN(ctx, split_kernel, gpu_blocks(ctx, n), GPU_BLOCK, 0, *out, in, rank, width,
-	    parts, stacked, n);
+	GPU_TRY(gpu_scratch(ctx, &memory, bytes));
+	areas_cut(s, memory, group, count, tokens, inputs, backward);
+	return OP_OK;
 }
 
-static size_t
-split_bytes(size_t rows, size_t rank)
-{
-	return line_up(rows * width_of(rank) * sizeof(bf16));
-}
-
-static size_t
-wide_bytes(size_t rows, size_t rank)
-{
-	return line_up(rows * width_of(rank) * sizeof(float));
-}
-
-/* What the products of one call take of scratch memory: operands of the tokens
-   and of the outputs or inputs, both split, or one of them split and the other's result wide. */
-static size_t
-area_bytes(const struct op_context *ctx, size_t rank, size_t tokens, size_t outputs, size_t inputs)
-{
-	size_t features = size_max(outputs, inputs);
-
-	if (ctx->compute == OP_F32)
-		return 0;
-	return size_max(wide_bytes(features, rank) + split_bytes(tokens, rank),
-	    wide_bytes(tokens, rank) + split_bytes(features, rank));
-}
-
-/* out (rows, R) = or += alpha left . right, right (depth, R) float32: left (rows, depth) act, or
-   its transpose (depth, rows). */
 static enum op_status
-thin(struct op_context *ctx, char *area, float *out, const void *left, const float *right,
-    bool transpose, size_t rows, size_t rank, size_t depth, float alpha, bool accumulate)
-{
-	struct blas_shape s = product(rows, rank, depth, transpose, false, OP_F32);
-	size_t n = rows * rank;
-	bf16 *parts;
-	float *wide;
-
-	if (ctx->compute == OP_F32)
-		return blas_product(ctx, out, left, right, &s, alpha, accumulate ? 1.0f : 0.0f);
-	GPU_TRY(split(ctx, &parts, &area, right, depth, rank, PARTS_ALL, false));
-	wide = (float *)area;
-	s.dtype = OP_BF16;
-	s.n = s.ldb = s.ldc = width_of(rank);
-	GPU_TRY(blas_product(ctx, wide, left, parts, &s, alpha, 0.0f));
-	return GPU_RUN(ctx, join_kernel, gpu_blocks(ctx, n), GPU_BLOCK, 0, out, wide, rank,
-	    width_of(rank), false, accumulate, n);
-}
-
-/* out (T, N) act += alpha left (T, R) . right: (N, R), or (R, N) where `stacked`; both float32. */
-static enum op_status
-update(struct op_context *ctx, char *area, void *out, const float *left, const float *right,
-    bool stacked, size_t tokens, size_t rank, size_t outputs, float alpha)
-{
-	struct blas_shape s = product(tokens, outputs, rank, false, !stacked, OP_F32);
-	bf16 *a, *b;
-
-	if (ctx->compute == OP_F32)
-		return blas_product(ctx, out, left, right, &s, alpha, 1.0f);
-	GPU_TRY(split(ctx, &a, &area, left, tokens, rank, PARTS_LEFT, false));
-	GPU_TRY(split(ctx, &b, &area, right, stacked ? rank : outputs, stacked ? outputs : rank,
-	    PARTS_RIGHT, stacked));
-	s = product(tokens, outputs, width_of(rank), false, !stacked, OP_BF16);
-	s.result = OP_BF16;
-	return blas_product(ctx, out, a, b, &s, alpha, 1.0f);
-}
-
-/* xa (T, R) = x (T, K) act . A^T. */
-static enum op_status
-down(struct op_context *ctx, char *area, float *xa, const void *x, const struct op_lora *lora,
+forward(struct op_context *ctx, const struct op_lora_linear *group, size_t count, const void *x,
     size_t tokens, size_t inputs)
 {
-	size_t rank = lora->rank;
-	struct blas_shape s = product(tokens, rank, inputs, false, true, OP_F32);
-	bf16 *parts;
-	float *wide;
+	size_t rank = group->lora.rank, one = lora_width(rank), all = count * one;
+	struct blas_shape down = product(tokens, all, inputs, false, true, OP_BF16);
+	struct lora_splits splits = {};
+	struct lora_sums sums = {};
+	struct areas s;
 
-	if (ctx->compute == OP_F32)
-		return blas_product(ctx, xa, x, lora->a, &s, 1.0f, 0.0f);
-	GPU_TRY(split(ctx, &parts, &area, lora->a, rank, inputs, PARTS_ALL, true));
-	wide = (float *)area;
-	s.dtype = OP_BF16;
-	s.n = s.ldc = width_of(rank);
-	GPU_TRY(blas_product(ctx, wide, x, parts, &s, 1.0f, 0.0f));
-	return GPU_RUN(ctx, join_kernel, gpu_blocks(ctx, tokens * rank), GPU_BLOCK, 0, xa, wide,
-	    rank, width_of(rank), false, false, tokens * rank);
+	GPU_TRY(areas_take(ctx, &s, group, count, tokens, inputs, false));
+	for (size_t i = 0; i < count; i++) {
+		const struct op_lora *l = &group[i].lora;
+
+		lora_split_below(&splits, s.a + i * one * inputs, l->a, rank, inputs, LORA_ALL);
+		lora_split_beside(&splits, s.b[i], l->b, group[i].outputs, rank, LORA_RIGHT);
+		sums.sum[i] = group[i].xa;
+	}
+	GPU_TRY(lora_split(ctx, &splits));
+	GPU_TRY(blas_product(ctx, s.wide, x, s.a, &down, 1.0f, 0.0f));
+	sums.left = s.left;
+	GPU_TRY(lora_sum(ctx, &sums, s.wide, tokens, rank, count));
+	for (size_t i = 0; i < count; i++) {
+		struct blas_shape up = product(tokens, group[i].outputs, one, false, true, OP_BF16);
+
+		up.lda = all;
+		up.result = OP_BF16;
+		GPU_TRY(blas_product(
+		    ctx, group[i].out, s.left + i * one, s.b[i], &up, group[i].lora.scale, 1.0f));
+	}
+	return OP_OK;
 }
 
-enum op_status
-op_lora(struct op_context *ctx, void *out, float *xa, const void *x, const struct op_lora *lora,
-    size_t tokens, size_t outputs, size_t inputs)
-{
-	void *area;
-
-	if (tokens == 0)
-		return OP_OK;
-	GPU_TRY(gpu_scratch(ctx, &area, area_bytes(ctx, lora->rank, tokens, outputs, inputs)));
-	GPU_TRY(down(ctx, (char *)area, xa, x, lora, tokens, inputs));
-	return update(
-	    ctx, (char *)area, out, xa, lora->b, false, tokens, lora->rank, outputs, lora->scale);
-}
-
-/* da (R, K) += dxa^T (R, T) . x (T, K) act. */
+/* The products with dout: dxa and the gradient of B, before their parts are added. */
 static enum op_status
-gradient_a(struct op_context *ctx, char *area, float *da, const float *dxa, const void *x,
-    size_t rank, size_t tokens, size_t inputs)
+backward_outputs(struct op_context *ctx, const struct areas *s, const struct op_lora_linear *group,
+    size_t count, size_t tokens)
 {
-	struct blas_shape s = product(rank, inputs, tokens, true, false, OP_F32);
-	bf16 *parts;
-	float *wide;
+	size_t one = lora_width(group->lora.rank);
 
-	if (ctx->compute == OP_F32)
-		return blas_product(ctx, da, dxa, x, &s, 1.0f, 1.0f);
-	GPU_TRY(split(ctx, &parts, &area, dxa, tokens, rank, PARTS_ALL, false));
-	wide = (float *)area;
-	s.dtype = OP_BF16;
-	s.m = s.lda = width_of(rank);
-	GPU_TRY(blas_product(ctx, wide, parts, x, &s, 1.0f, 0.0f));
-	return GPU_RUN(ctx, join_kernel, gpu_blocks(ctx, rank * inputs), GPU_BLOCK, 0, da, wide,
-	    inputs, 0, true, true, rank * inputs);
+	for (size_t i = 0; i < count; i++) {
+		size_t outputs = group[i].outputs;
+		float scale = group[i].lora.scale;
+		struct blas_shape for_dxa = product(tokens, one, outputs, false, false, OP_BF16);
+		struct blas_shape for_db = product(outputs, one, tokens, true, false, OP_BF16);
+
+		for_dxa.ldc = count * one;
+		GPU_TRY(blas_product(
+		    ctx, s->wide + i * one, group[i].dout, s->b[i], &for_dxa, scale, 0.0f));
+		GPU_TRY(blas_product(ctx, s->db[i], group[i].dout, s->xa[i], &for_db, scale, 0.0f));
+	}
+	return OP_OK;
 }
 
-enum op_status
-op_lora_backward(struct op_context *ctx, void *dx, float *da, float *db, const void *dout,
-    const void *x, const float *xa, const struct op_lora *lora, size_t tokens, size_t outputs,
+static enum op_status
+backward(struct op_context *ctx, void *dx, const struct op_lora_linear *group, size_t count,
+    const void *x, size_t tokens, size_t inputs)
+{
+	size_t rank = group->lora.rank, one = lora_width(rank), all = count * one;
+	struct blas_shape for_dx = product(tokens, inputs, all, false, false, OP_BF16);
+	struct blas_shape for_da = product(all, inputs, tokens, true, false, OP_BF16);
+	struct lora_splits splits = {};
+	struct lora_sums sums = {};
+	struct lora_joins joins = {};
+	struct areas s;
+
+	GPU_TRY(areas_take(ctx, &s, group, count, tokens, inputs, true));
+	for (size_t i = 0; i < count; i++) {
+		const struct op_lora *l = &group[i].lora;
+		size_t below = i * one * inputs;
+
+		lora_split_below(&splits, s.a + below, l->a, rank, inputs, LORA_RIGHT);
+		lora_split_beside(&splits, s.b[i], l->b, group[i].outputs, rank, LORA_ALL);
+		lora_split_beside(&splits, s.xa[i], group[i].xa, tokens, rank, LORA_ALL);
+		lora_join_below(&joins, group[i].da, s.da + below, rank, inputs);
+		lora_join_beside(&joins, group[i].db, s.db[i], group[i].outputs, rank);
+	}
+	sums.left = s.left;
+	sums.all = s.all;
+	for_dx.result = OP_BF16;
+	GPU_TRY(lora_split(ctx, &splits));
+	GPU_TRY(backward_outputs(ctx, &s, group, count, tokens));
+	GPU_TRY(lora_sum(ctx, &sums, s.wide, tokens, rank, count));
+	if (dx != NULL)
+		GPU_TRY(blas_product(ctx, dx, s.left, s.a, &for_dx, 1.0f, 1.0f));
+	GPU_TRY(blas_product(ctx, s.da, s.all, x, &for_da, 1.0f, 0.0f));
+	return lora_join(ctx, &joins);
+}
+
+static enum op_status
+forward_f32(struct op_context *ctx, const struct op_lora_linear *l, const void *x, size_t tokens,
     size_t inputs)
 {
-	size_t rank = lora->rank, head = line_up(tokens * rank * sizeof(float));
-	void *memory;
-	float *dxa;
-	char *area;
+	size_t rank = l->lora.rank;
+	struct blas_shape down = product(tokens, rank, inputs, false, true, OP_F32);
+	struct blas_shape up = product(tokens, l->outputs, rank, false, true, OP_F32);
 
-	if (tokens == 0)
-		return OP_OK;
-	GPU_TRY(gpu_scratch(ctx, &memory, head + area_bytes(ctx, rank, tokens, outputs, inputs)));
-	dxa = (float *)memory;
-	area = (char *)memory + head;
-	GPU_TRY(
-	    thin(ctx, area, dxa, dout, lora->b, false, tokens, rank, outputs, lora->scale, false));
-	GPU_TRY(update(ctx, area, dx, dxa, lora->a, true, tokens, rank, inputs, 1.0f));
-	GPU_TRY(thin(ctx, area, db, dout, xa, true, outputs, rank, tokens, lora->scale, true));
-	return gradient_a(ctx, area, da, dxa, x, rank, tokens, inputs);
+	GPU_TRY(blas_product(ctx, l->xa, x, l->lora.a, &down, 1.0f, 0.0f));
+	return blas_product(ctx, l->out, l->xa, l->lora.b, &up, l->lora.scale, 1.0f);
+}
+
+static enum op_status
+backward_f32(struct op_context *ctx, void *dx, const struct op_lora_linear *l, const void *x,
+    size_t tokens, size_t inputs)
+{
+	size_t rank = l->lora.rank;
+	struct blas_shape for_dxa = product(tokens, rank, l->outputs, false, false, OP_F32);
+	struct blas_shape for_dx = product(tokens, inputs, rank, false, false, OP_F32);
+	struct blas_shape for_db = product(l->outputs, rank, tokens, true, false, OP_F32);
+	struct blas_shape for_da = product(rank, inputs, tokens, true, false, OP_F32);
+	void *dxa;
+
+	GPU_TRY(gpu_scratch(ctx, &dxa, tokens * rank * sizeof(float)));
+	GPU_TRY(blas_product(ctx, dxa, l->dout, l->lora.b, &for_dxa, l->lora.scale, 0.0f));
+	if (dx != NULL)
+		GPU_TRY(blas_product(ctx, dx, dxa, l->lora.a, &for_dx, 1.0f, 1.0f));
+	GPU_TRY(blas_product(ctx, l->db, l->dout, l->xa, &for_db, l->lora.scale, 1.0f));
+	return blas_product(ctx, l->da, dxa, x, &for_da, 1.0f, 1.0f);
+}
+
+/* Pairs at once: all, unless their rank is so high that the products are not bound by bytes. */
+static size_t
+at_once(const struct op_context *ctx, const struct op_lora_linear *group, size_t count)
+{
+	return ctx->compute == OP_BF16 && group->lora.rank <= LORA_SHARED_RANK ? count : 1;
+}
+
+enum op_status
+op_lora(struct op_context *ctx, const struct op_lora_linear *group, size_t count, const void *x,
+    size_t tokens, size_t inputs)
+{
+	size_t step = tokens != 0 ? at_once(ctx, group, count) : count;
+
+	for (size_t i = 0; i < count && tokens != 0; i += step)
+		if (ctx->compute == OP_F32)
+			GPU_TRY(forward_f32(ctx, group + i, x, tokens, inputs));
+		else
+			GPU_TRY(forward(ctx, group + i, step, x, tokens, inputs));
+	return OP_OK;
+}
+
+enum op_status
+op_lora_backward(struct op_context *ctx, void *dx, const struct op_lora_linear *group, size_t count,
+    const void *x, size_t tokens, size_t inputs)
+{
+	size_t step = tokens != 0 ? at_once(ctx, group, count) : count;
+
+	for (size_t i = 0; i < count && tokens != 0; i += step)
+		if (ctx->compute == OP_F32)
+			GPU_TRY(backward_f32(ctx, dx, group + i, x, tokens, inputs));
+		else
+			GPU_TRY(backward(ctx, dx, group + i, step, x, tokens, inputs));
+	return OP_OK;
 }

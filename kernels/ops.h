@@ -60,6 +60,18 @@ struct op_lora {
 	float scale;	/* alpha / R */
 };
 
+enum { OP_LORA_GROUP = 4 }; /* pairs that one op takes at most */
+
+/* One of the pairs that share x; all of a group have the same rank. */
+struct op_lora_linear {
+	struct op_lora lora;
+	size_t outputs;	  /* N */
+	float *xa;	  /* (T, R) float32 */
+	void *out;	  /* forward: (T, N) act */
+	const void *dout; /* backward: (T, N) act */
+	float *da, *db;	  /* backward: (R, K), (N, R) float32 */
+};
+
 /* Packed sequences: sequence s holds rows start[s] .. start[s+1]-1; start[S] = T. */
 struct op_packing {
 	const uint32_t *start;	 /* (S+1), host */
@@ -158,16 +170,14 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	/* dx (T, K) act = or += dout (T, N) act . W. */                                           \
 	X(linear_backward, (struct op_context * ctx, void *dx, const void *dout,                   \
 			       const struct op_matrix *w, bool accumulate, size_t tokens))         \
-	/* xa (T, R) float32 = x . A^T, kept for backward; out (T, N) act += scale xa . B^T.       \
-	   x (T, K) act. */                                                                        \
-	X(lora, (struct op_context * ctx, void *out, float *xa, const void *x,                     \
-		    const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs))     \
-	/* With g = scale * dout: db (N, R) += g^T . xa; dxa = g . B; da (R, K) += dxa^T . x;      \
-	   dx (T, K) act += dxa . A. dout act (T, N), x act (T, K). */                             \
-	X(lora_backward,                                                                           \
-	    (struct op_context * ctx, void *dx, float *da, float *db, const void *dout,            \
-		const void *x, const float *xa, const struct op_lora *lora, size_t tokens,         \
-		size_t outputs, size_t inputs))                                                    \
+	/* For each pair of the group, whose linear layers read the same x (T, K) act: xa (T, R)   \
+	   float32 = x . A^T, kept for backward; out (T, N) act += scale xa . B^T. */              \
+	X(lora, (struct op_context * ctx, const struct op_lora_linear *group, size_t count,        \
+		    const void *x, size_t tokens, size_t inputs))                                  \
+	/* For each pair, with g = scale * dout: db (N, R) += g^T . xa; dxa = g . B;               \
+	   da (R, K) += dxa^T . x; and dx (T, K) act += dxa . A, unless dx is NULL. */             \
+	X(lora_backward, (struct op_context * ctx, void *dx, const struct op_lora_linear *group,   \
+			     size_t count, const void *x, size_t tokens, size_t inputs))           \
 	/* Rotary embedding (Su et al. 2021), rotate-half form, in place on the first 2*half       \
 	   dimensions of each of `heads` heads of x (T, heads, E) act; the angle of pair           \
 	   (d, d+half) at position p is frequency[d] * p in float32 (half, device), and cos and    \

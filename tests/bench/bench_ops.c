@@ -36,7 +36,7 @@ static uint32_t start[SEQUENCES + 1];
 static struct op_packing packing;
 static struct op_attention_shape attention;
 static struct op_matrix weights;
-static struct op_lora lora;
+static struct op_lora_linear lora;
 static double total;
 
 static double
@@ -103,10 +103,10 @@ layer(const char *name, size_t outputs, size_t inputs, size_t count)
 	snprintf(text, sizeof(text), "linear_backward %s", name);
 	MEASURE(text, count, flops, "GFLOP/s", op_linear_backward(ctx, b, a, &weights, true, T));
 	snprintf(text, sizeof(text), "lora %s", name);
-	MEASURE(text, count, low, "GFLOP/s", op_lora(ctx, b, xa, a, &lora, T, outputs, inputs));
+	lora.outputs = outputs;
+	MEASURE(text, count, low, "GFLOP/s", op_lora(ctx, &lora, 1, a, T, inputs));
 	snprintf(text, sizeof(text), "lora_backward %s", name);
-	MEASURE(text, count, 2 * low, "GFLOP/s",
-	    op_lora_backward(ctx, b, (float *)d, (float *)e, c, a, xa, &lora, T, outputs, inputs));
+	MEASURE(text, count, 2 * low, "GFLOP/s", op_lora_backward(ctx, b, &lora, 1, a, T, inputs));
 }
 
 static void
@@ -202,7 +202,8 @@ main(int argc, char **argv)
 	lse = memory(T * H * sizeof(float)), zeros = memory(bytes);
 	ids = memory(T * sizeof(int32_t));
 	packing.position = memory(T * sizeof(int32_t));
-	lora = (struct op_lora){zeros, zeros, R, 2.0f};
+	lora = (struct op_lora_linear){
+	    .lora = {zeros, zeros, R, 2.0f}, .xa = xa, .out = b, .dout = c, .da = d, .db = e};
 	step();
 	op_close(ctx); /* the memory goes with the process */
 	return 0;

@@ -101,62 +101,119 @@ product(struct walk *w, enum roof_kind kind, double m, double n, double k, doubl
 	op_of(w, kind, 2 * m * n * k, size * (m + n) * k + c * m * n, rate_of(w, size), 1);
 }
 
-/* The float32 operand (rows, R) of an adapter's product, split in bfloat16 parts. */
-static void
-split(struct walk *w, enum roof_kind kind, double rows)
+/* Linear layers that read the same x (T, K): N of each. */
+struct group {
+	double outputs[4], K;
+	size_t count;
+};
+
+static double
+outputs_of(const struct group *g)
 {
-	if (w->A != 4)
-		moves(w, kind, (4 + 2 * PARTS) * rows * w->R);
+	double sum = 0;
+
+	for (size_t i = 0; i < g->count; i++)
+		sum += g->outputs[i];
+	return sum;
 }
 
-/* lora.cu: float32 (m, R) = or += of depth k, an activation against a float32 operand in parts,
-   whose three results are then joined. */
-static void
-thin(struct walk *w, enum roof_kind kind, double m, double k, bool accumulate)
+/* Elements of a rank in bfloat16 parts. */
+static double
+parts_of(const struct walk *w)
 {
-	const double R = w->R, c = accumulate ? 8 : 4;
+	return 8 * ceil(PARTS * w->R / 8);
+}
 
-	if (w->A == 4) {
-		product(w, kind, m, R, k, 4, c);
-		return;
+/* lora.cu: the pairs of a group where activations are bfloat16. */
+static void
+lora(struct walk *w, const struct group *g)
+{
+	const double T = w->T, R = w->R, n = (double)g->count, N = outputs_of(g), P = parts_of(w);
+	const double all = n * P;
+
+	moves(w, ROOF_LORA, (4 * R + 2 * P) * (n * g->K + N)); /* A and B in parts */
+	op_of(w, ROOF_LORA, 2 * T * n * R * g->K, 2 * (T + all) * g->K + 4 * T * all,
+	    w->rates->flops, P / R);
+	moves(w, ROOF_LORA, (4 * P + 4 * R + 2 * P) * n * T); /* xa, and in parts */
+	for (size_t i = 0; i < g->count; i++)
+		op_of(w, ROOF_LORA, 2 * T * R * g->outputs[i],
+		    2 * (T + g->outputs[i]) * P + 4 * T * g->outputs[i], w->rates->flops, P / R);
+}
+
+static void
+lora_backward(struct walk *w, const struct group *g, bool lowest)
+{
+	const double T = w->T, R = w->R, n = (double)g->count, N = outputs_of(g), P = parts_of(w);
+	const double all = n * P, rate = w->rates->flops, K = g->K;
+
+	moves(w, ROOF_LORA_BACKWARD, (4 * R + 2 * P) * (n * K + N + n * T)); /* A, B, xa in parts */
+	for (size_t i = 0; i < g->count; i++) {
+		const double m = g->outputs[i];
+
+		op_of(w, ROOF_LORA_BACKWARD, 2 * T * R * m, 2 * T * m + 2 * P * m + 4 * T * P, rate,
+		    P / R);
+		op_of(w, ROOF_LORA_BACKWARD, 2 * T * R * m, 2 * T * m + 2 * T * P + 4 * P * m, rate,
+		    P / R);
 	}
-	split(w, kind, k);
-	op_of(w, kind, 2 * m * R * k, 2 * (m + PARTS * R) * k + 4 * PARTS * m * R, w->rates->flops,
-	    PARTS);
-	moves(w, kind, (4 * PARTS + c) * m * R);
-}
-
-/* lora.cu: an activation (T, n) += of depth R, both operands in parts. */
-static void
-update(struct walk *w, enum roof_kind kind, double n)
-{
-	const double T = w->T, parts = w->A == 4 ? 1 : PARTS;
-
-	split(w, kind, T);
-	split(w, kind, n);
-	op_of(w, kind, 2 * T * n * w->R, w->A * ((T + n) * parts * w->R + 2 * T * n),
-	    rate_of(w, w->A), parts);
-}
-
-/* N outputs, K inputs. forward.c: linear. */
-static void
-linear(struct walk *w, double N, double K)
-{
-	product(w, ROOF_LINEAR, w->T, N, K, w->A, w->A);
-	thin(w, ROOF_LORA, w->T, K, false);
-	update(w, ROOF_LORA, N);
-}
-
-/* backward.c: linear_backward; without W where nothing below needs the gradient. */
-static void
-linear_backward(struct walk *w, double N, double K, bool accumulate, bool lowest)
-{
+	moves(w, ROOF_LORA_BACKWARD, (4 * P + 2 * 2 * P) * n * T); /* dxa in parts, twice */
 	if (!lowest)
-		product(w, ROOF_LINEAR_BACKWARD, w->T, K, N, w->A, (accumulate ? 2 : 1) * w->A);
-	thin(w, ROOF_LORA_BACKWARD, w->T, N, false);
-	update(w, ROOF_LORA_BACKWARD, K);
-	thin(w, ROOF_LORA_BACKWARD, N, w->T, true);
-	thin(w, ROOF_LORA_BACKWARD, K, w->T, true);
+		op_of(w, ROOF_LORA_BACKWARD, 2 * T * n * R * K, 2 * (T + K) * all + 4 * T * K, rate,
+		    P / R);
+	op_of(
+	    w, ROOF_LORA_BACKWARD, 2 * T * n * R * K, 2 * T * (K + all) + 4 * K * all, rate, P / R);
+	moves(w, ROOF_LORA_BACKWARD, (4 * P + 8 * R) * (n * K + N)); /* added to the gradients */
+}
+
+/* The same in float32: four plain products for each pair, two forward. */
+static void
+lora_f32(struct walk *w, const struct group *g, bool backward, bool lowest)
+{
+	const double T = w->T, R = w->R;
+	const enum roof_kind kind = backward ? ROOF_LORA_BACKWARD : ROOF_LORA;
+
+	for (size_t i = 0; i < g->count; i++) {
+		const double N = g->outputs[i];
+
+		product(w, kind, T, R, backward ? N : g->K, 4, 4);
+		if (!backward || !lowest)
+			product(w, kind, T, backward ? g->K : N, R, 4, 8);
+		if (!backward)
+			continue;
+		product(w, kind, N, R, T, 4, 8);
+		product(w, kind, R, g->K, T, 4, 8);
+	}
+}
+
+/* forward.c: linears. */
+static void
+linears(struct walk *w, const struct group *g)
+{
+	for (size_t i = 0; i < g->count; i++)
+		product(w, ROOF_LINEAR, w->T, g->outputs[i], g->K, w->A, w->A);
+	if (w->A == 4)
+		lora_f32(w, g, false, false);
+	else
+		lora(w, g);
+}
+
+/* backward.c: linears_backward; without W where nothing below needs the gradient. */
+static void
+linears_backward(struct walk *w, const struct group *g, bool lowest)
+{
+	for (size_t i = 0; i < g->count && !lowest; i++)
+		product(w, ROOF_LINEAR_BACKWARD, w->T, g->K, g->outputs[i], w->A,
+		    (i > 0 ? 2 : 1) * w->A);
+	if (w->A == 4)
+		lora_f32(w, g, true, lowest);
+	else
+		lora_backward(w, g, lowest);
+}
+
+/* One linear layer, N outputs, K inputs. */
+static struct group
+single(double N, double K)
+{
+	return (struct group){{N}, K, 1};
 }
 
 /* The float32 gradient of the residual stream, rounded. */
@@ -167,11 +224,9 @@ narrow(struct walk *w)
 		moves(w, ROOF_ROUND, (4 + w->A) * w->T * w->D);
 }
 
-/* The mixer's linear layers but its last: outputs of those that read the norm. */
+/* The mixer's linear layers: those that read the norm, and the last one. */
 struct mixer {
-	double outputs[4];
-	size_t count;
-	double values; /* inputs of the last one */
+	struct group first, last;
 };
 
 static bool
@@ -184,13 +239,14 @@ static struct mixer
 mixer_of(const struct roof_model *m, size_t layer)
 {
 	const double q = (double)(m->heads * m->head_dim), kv = (double)(m->kv_heads * m->head_dim);
-	const double key = (double)(m->delta_key_heads * m->delta_dim);
+	const double key = (double)(m->delta_key_heads * m->delta_dim), D = (double)m->width;
 	const double value = (double)(m->delta_value_heads * m->delta_dim);
 	const double heads = (double)m->delta_value_heads;
 
 	if (!is_delta(m, layer))
-		return (struct mixer){{m->full_every != 0 ? 2 * q : q, kv, kv}, 3, q};
-	return (struct mixer){{2 * key + value, value, heads, heads}, 4, value};
+		return (struct mixer){
+		    {{m->full_every != 0 ? 2 * q : q, kv, kv}, D, 3}, single(D, q)};
+	return (struct mixer){{{2 * key + value, value, heads, heads}, D, 4}, single(D, value)};
 }
 
 /* Causal scores: half of T * T. Forward two products, backward five (Dao 2023), of which
@@ -236,15 +292,14 @@ mixer_forward(struct walk *w, size_t layer)
 	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
 
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
-	for (size_t i = 0; i < x.count; i++)
-		linear(w, x.outputs[i], w->D);
+	linears(w, &x.first);
 	if (is_delta(w->m, layer)) {
 		delta(w, false);
 	} else {
 		moves(w, ROOF_ROPE, 2 * w->A * T * (q + kv));
 		attention(w, false);
 	}
-	linear(w, w->D, x.values);
+	linears(w, &x.last);
 	moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
 }
 
@@ -252,12 +307,12 @@ static void
 mlp_forward(struct walk *w)
 {
 	const double T = w->T, F = (double)w->m->mlp_width;
+	const struct group first = {{F, F}, w->D, 2}, last = single(w->D, F);
 
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
-	linear(w, F, w->D);
-	linear(w, F, w->D);
+	linears(w, &first);
 	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
-	linear(w, w->D, F);
+	linears(w, &last);
 	moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
 }
 
@@ -265,14 +320,14 @@ static void
 mlp_backward(struct walk *w)
 {
 	const double T = w->T, F = (double)w->m->mlp_width;
+	const struct group first = {{F, F}, w->D, 2}, last = single(w->D, F);
 
 	narrow(w);
 	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
-	linear_backward(w, w->D, F, false, false);
+	linears_backward(w, &last, false);
 	moves(w, ROOF_SWIGLU, 5 * w->A * T * F);
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
-	linear_backward(w, F, w->D, false, false);
-	linear_backward(w, F, w->D, true, false);
+	linears_backward(w, &first, false);
 	moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
 }
 
@@ -284,7 +339,7 @@ mixer_backward(struct walk *w, size_t layer)
 	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
 
 	narrow(w);
-	linear_backward(w, w->D, x.values, false, false);
+	linears_backward(w, &x.last, false);
 	if (is_delta(w->m, layer)) {
 		delta(w, true);
 	} else {
@@ -292,8 +347,7 @@ mixer_backward(struct walk *w, size_t layer)
 		moves(w, ROOF_ROPE, 2 * w->A * T * (q + kv));
 	}
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
-	for (size_t i = 0; i < x.count; i++)
-		linear_backward(w, x.outputs[i], w->D, i > 0, layer == 0);
+	linears_backward(w, &x.first, layer == 0);
 	if (layer != 0)
 		moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
 }
@@ -334,9 +388,8 @@ adapter_floats(const struct walk *w)
 	for (size_t layer = 0; layer < w->m->layers; layer++) {
 		const struct mixer x = mixer_of(w->m, layer);
 
-		sum += w->D + x.values + 3 * (F + w->D);
-		for (size_t i = 0; i < x.count; i++)
-			sum += x.outputs[i] + w->D;
+		sum += w->D + x.last.K + 3 * (F + w->D);
+		sum += outputs_of(&x.first) + (double)x.first.count * w->D;
 	}
 	return sum * w->R;
 }

@@ -59,7 +59,21 @@ norms_and_products(struct rig *r)
 	void *dact = fresh_act(r, T * D, 14), *dout = fresh_act(r, T * V, 15);
 	size_t size = r->act == OP_F32 ? 4 : 2;
 	struct op_matrix w = {fresh_act(r, V * D, 11), V, D, r->act};
-	struct op_lora lora = {fresh(r, R * D, 12), fresh(r, V * R, 13), R, 0.5f};
+	struct op_lora_linear pairs[] = {
+	    {.lora = {fresh(r, R * D, 12), fresh(r, V * R, 13), R, 0.5f},
+		.outputs = V,
+		.xa = xa,
+		.out = out,
+		.dout = dout,
+		.da = da,
+		.db = db},
+	    {.lora = {fresh(r, R * D, 16), fresh(r, D * R, 17), R, 0.5f},
+		.outputs = D,
+		.xa = fresh(r, T * R, 18),
+		.out = fresh_act(r, T * D, 19),
+		.dout = fresh_act(r, T * D, 20),
+		.da = fresh(r, R * D, 21),
+		.db = fresh(r, D * R, 22)}};
 	double sum;
 
 	OK(op_rmsnorm(r->ctx, act, rstd, x, weight, 1e-5f, false, T, D));
@@ -67,9 +81,9 @@ norms_and_products(struct rig *r)
 	OK(op_rmsnorm_backward(r->ctx, dx, act, x, weight, rstd, true, T, D));
 	tell(r, "rmsnorm_backward", dx, T * D * sizeof(float));
 	OK(op_linear(r->ctx, out, act, &w, NULL, T));
-	OK(op_lora(r->ctx, out, xa, act, &lora, T, V, D));
+	OK(op_lora(r->ctx, pairs, 2, act, T, D));
 	tell(r, "lora", out, T * V * size);
-	OK(op_lora_backward(r->ctx, dact, da, db, dout, act, xa, &lora, T, V, D));
+	OK(op_lora_backward(r->ctx, dact, pairs, 2, act, T, D));
 	tell(r, "lora_backward dx", dact, T * D * size);
 	tell(r, "lora_backward da", da, R * D * sizeof(float));
 	tell(r, "lora_backward db", db, V * R * sizeof(float));

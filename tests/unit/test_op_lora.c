@@ -62,6 +62,20 @@ data_free(struct data *d)
 	free(d->out);
 }
 
+/* The pair on the device; da and db are 0. */
+static struct op_lora_linear
+pair(struct rig *r, struct data *d, const struct lora *l)
+{
+	return (struct op_lora_linear){
+	    .lora = {rig_f32(r, d->a, d->na), rig_f32(r, d->b, d->nb), l->rank, (float)l->scale},
+	    .outputs = l->outputs,
+	    .xa = rig_f32(r, NULL, d->nxa),
+	    .out = rig_act(r, d->out, d->nout),
+	    .dout = rig_act(r, d->dout, d->nout),
+	    .da = rig_alloc(r, d->na * sizeof(float)),
+	    .db = rig_alloc(r, d->nb * sizeof(float))};
+}
+
 /* Tolerance 2e-6: float32 sums over up to 577 inputs; half a unit where bf16 comes out. */
 TEST(forward)
 {
@@ -70,20 +84,17 @@ TEST(forward)
 		const struct lora *l = &shapes[i];
 		struct data d = data_new(l);
 		void *x = rig_act(&r, d.x, d.nx);
-		void *out = rig_act(&r, d.out, d.nout);
-		float *xa = rig_f32(&r, NULL, d.nxa);
-		struct op_lora lora = {
-		    rig_f32(&r, d.a, d.na), rig_f32(&r, d.b, d.nb), l->rank, (float)l->scale};
+		struct op_lora_linear one = pair(&r, &d, l);
 		double *want = widen(d.out, d.nout), *wide_x = widen(d.x, d.nx);
 		double *wide_a = widen(d.a, d.na), *wide_b = widen(d.b, d.nb);
 		double *want_xa = malloc(d.nxa * sizeof(double));
 		float *got = malloc((d.nout + d.nxa) * sizeof(float));
 
 		reference(want, want_xa, wide_x, wide_a, wide_b, l);
-		OK(op_lora(r.ctx, out, xa, x, &lora, l->tokens, l->outputs, l->inputs));
-		rig_get_act(&r, got, out, d.nout);
+		OK(op_lora(r.ctx, &one, 1, x, l->tokens, l->inputs));
+		rig_get_act(&r, got, one.out, d.nout);
 		CHECK_NEAR(got, want, d.nout, act_tolerance(r.act, 2e-6));
-		rig_get(&r, got, xa, d.nxa);
+		rig_get(&r, got, one.xa, d.nxa);
 		CHECK_NEAR(got, want_xa, d.nxa, 2e-6);
 		free(want);
 		free(wide_x);
@@ -124,8 +135,7 @@ TEST(backward)
 		size_t n = d.nx + d.na + d.nb;
 		float *before = random_floats(n, 1.0f, 6), *got = malloc(n * sizeof(float));
 		void *x = rig_act(&r, d.x, d.nx);
-		struct op_lora lora = {
-		    rig_f32(&r, d.a, d.na), rig_f32(&r, d.b, d.nb), l.rank, (float)l.scale};
+		struct op_lora_linear one = pair(&r, &d, &l);
 		void *dx = rig_act(&r, before, d.nx);
 		float *da = rig_f32(&r, before + d.nx, d.na);
 		float *db = rig_f32(&r, before + d.nx + d.na, d.nb);
@@ -141,8 +151,10 @@ TEST(backward)
 		for (size_t j = 0; j < d.nxa; j++)
 			xa[j] = (float)wide_xa[j];
 		l.dout = d.dout;
-		OK(op_lora_backward(r.ctx, dx, da, db, rig_act(&r, d.dout, d.nout), x,
-		    rig_f32(&r, xa, d.nxa), &lora, l.tokens, l.outputs, l.inputs));
+		one.da = da;
+		one.db = db;
+		OK(op_upload(r.ctx, one.xa, xa, d.nxa * sizeof(float)));
+		OK(op_lora_backward(r.ctx, dx, &one, 1, x, l.tokens, l.inputs));
 		rig_get_act(&r, got, dx, d.nx);
 		check_gradient(
 		    "dx", got, before, all, 0, d.nx, loss, &l, act_tolerance(r.act, 3e-6));
@@ -175,16 +187,13 @@ TEST(same_bits_twice)
 
 		for (int i = 0; i < 2; i++) {
 			void *x = rig_act(&r, d.x, d.nx);
-			struct op_lora lora = {
-			    rig_f32(&r, d.a, d.na), rig_f32(&r, d.b, d.nb), l.rank, (float)l.scale};
-			float *dx = rig_alloc(&r, d.nx * sizeof(float));
-			float *da = rig_alloc(&r, d.na * sizeof(float));
-			float *db = rig_alloc(&r, d.nb * sizeof(float));
+			struct op_lora_linear one = pair(&r, &d, &l);
+			void *dx = rig_alloc(&r, d.nx * sizeof(float));
 
-			OK(op_lora_backward(r.ctx, dx, da, db, rig_act(&r, d.dout, d.nout), x,
-			    rig_f32(&r, xa, d.nxa), &lora, l.tokens, l.outputs, l.inputs));
-			rig_get(&r, got[i], da, d.na);
-			rig_get(&r, got[i] + d.na, db, d.nb);
+			OK(op_upload(r.ctx, one.xa, xa, d.nxa * sizeof(float)));
+			OK(op_lora_backward(r.ctx, dx, &one, 1, x, l.tokens, l.inputs));
+			rig_get(&r, got[i], one.da, d.na);
+			rig_get(&r, got[i] + d.na, one.db, d.nb);
 			rig_clear(&r);
 		}
 		CHECK(memcmp(got[0], got[1], n * sizeof(float)) == 0);
@@ -195,4 +204,79 @@ TEST(same_bits_twice)
 	}
 }
 
-TEST_MAIN(TEST_CASE(forward), TEST_CASE(backward), TEST_CASE(same_bits_twice))
+/* One array of a pair taken with others against the same pair taken alone. */
+static void
+check_same(struct rig *r, const char *what, const void *got, const void *want, size_t n, bool act,
+    double tolerance)
+{
+	float *a = malloc(n * sizeof(float)), *b = malloc(n * sizeof(float));
+	double *wide, off;
+
+	if (act) {
+		rig_get_act(r, a, got, n);
+		rig_get_act(r, b, want, n);
+	} else {
+		rig_get(r, a, got, n);
+		rig_get(r, b, want, n);
+	}
+	wide = widen(b, n);
+	off = distance(a, wide, n);
+	CHECK_MSG(off <= tolerance, "%s is off by %.3g", what, off);
+	free(a);
+	free(b);
+	free(wide);
+}
+
+/* Pairs that share x give what each gives alone, and dx the sum; also without dx, and with a rank
+   that is not taken together. Tolerances: another order of the same sums; dx is rounded after each
+   pair or once. */
+TEST(a_group_is_its_pairs)
+{
+	static const size_t outputs[] = {48, 5, 17}, ranks[] = {3, 8, 70};
+	enum { PAIRS = 3, T = 67, K = 96 };
+
+	FOR_EACH_RIG(r)
+	for (size_t i = 0; i < sizeof(ranks) / sizeof(*ranks); i++) {
+		struct op_lora_linear group[PAIRS], alone[PAIRS];
+		float *x = random_floats(T * K, 1.0f, 1);
+		void *device_x = rig_act(&r, x, T * K);
+		void *dx = rig_alloc(&r, T * K * sizeof(float));
+		void *sum = rig_alloc(&r, T * K * sizeof(float));
+
+		for (size_t j = 0; j < PAIRS; j++) {
+			struct lora l = {T, outputs[j], K, ranks[i], 0.5 + (double)j, NULL};
+			struct data d = data_new(&l);
+
+			fill(d.a, d.na, 1.0f, 20 + j);
+			fill(d.b, d.nb, 1.0f, 30 + j);
+			group[j] = pair(&r, &d, &l);
+			alone[j] = pair(&r, &d, &l);
+			data_free(&d);
+			OK(op_lora(r.ctx, &alone[j], 1, device_x, T, K));
+			OK(op_lora_backward(r.ctx, sum, &alone[j], 1, device_x, T, K));
+		}
+		OK(op_lora(r.ctx, group, PAIRS, device_x, T, K));
+		OK(op_lora_backward(r.ctx, dx, group, PAIRS, device_x, T, K));
+		check_same(&r, "dx", dx, sum, T * K, true, 2 * act_tolerance(r.act, 2e-6));
+		for (size_t j = 0; j < PAIRS; j++) {
+			const size_t na = ranks[i] * K, nb = outputs[j] * ranks[i];
+
+			check_same(&r, "xa", group[j].xa, alone[j].xa, T * ranks[i], false, 2e-6);
+			check_same(&r, "out", group[j].out, alone[j].out, T * outputs[j], true,
+			    act_tolerance(r.act, 2e-6));
+			check_same(&r, "da", group[j].da, alone[j].da, na, false, 2e-6);
+			check_same(&r, "db", group[j].db, alone[j].db, nb, false, 2e-6);
+		}
+		OK(op_lora_backward(r.ctx, NULL, group, PAIRS, device_x, T, K));
+		for (size_t j = 0; j < PAIRS; j++) { /* added once more */
+			OK(op_lora_backward(r.ctx, NULL, &alone[j], 1, device_x, T, K));
+			check_same(
+			    &r, "da, twice", group[j].da, alone[j].da, ranks[i] * K, false, 2e-6);
+		}
+		free(x);
+		rig_clear(&r);
+	}
+}
+
+TEST_MAIN(TEST_CASE(forward), TEST_CASE(backward), TEST_CASE(same_bits_twice),
+    TEST_CASE(a_group_is_its_pairs))

@@ -26,42 +26,64 @@ narrow(const struct pass *p, const void **out, void *rounded, const float *dout,
 	return op_round(p->model->ops, rounded, dout, n);
 }
 
-/* The adapter's share on one linear layer: da, db += and dx (T, K) +=; x (T, K) entered W; all but
-   da and db act, as dout. */
+/* The adapter's share on one linear layer behind dropout: dx (T, K) +=. */
 static enum op_status
-lora_backward(const struct pass *p, void *dx, const void *dout, const void *x, size_t layer,
-    enum model_linear which)
+lora_dropped(const struct pass *p, void *dx, const struct op_lora_linear *l, const void *x,
+    size_t layer, enum model_linear which)
 {
 	struct op_context *ops = p->model->ops;
 	const struct activations *a = p->acts;
-	const struct op_matrix *w = &p->model->blocks[layer].linear[which].w;
-	const struct pass_lora *l = pass_lora_at(p, layer, which);
-	const size_t T = p->batch->packing.tokens, n = T * w->cols;
-	void *into = p->dropout == 0 ? dx : a->ddropped;
+	const size_t T = p->batch->packing.tokens;
+	const size_t K = p->model->blocks[layer].linear[which].w.cols, n = T * K;
 
-	if (l == NULL)
-		return OP_OK;
-	OP_TRY(forward_dropout(p, &x, x, layer, which, w->cols));
-	if (p->dropout != 0)
-		OP_TRY(op_zero(ops, into, n * activations_size(&a->shape)));
-	OP_TRY(op_lora_backward(ops, into, l->da, l->db, dout, x, a->layers[layer].xa[which],
-	    &l->lora, T, w->rows, w->cols));
-	if (p->dropout == 0)
-		return OP_OK;
-	return op_dropout_backward(ops, dx, into, p->dropout, pass_dropout_seed(p, layer, which),
-	    p->first_token * w->cols, n);
+	OP_TRY(forward_dropout(p, &x, x, layer, which, K));
+	if (dx == NULL)
+		return op_lora_backward(ops, NULL, l, 1, x, T, K);
+	OP_TRY(op_zero(ops, a->ddropped, n * activations_size(&a->shape)));
+	OP_TRY(op_lora_backward(ops, a->ddropped, l, 1, x, T, K));
+	return op_dropout_backward(ops, dx, a->ddropped, p->dropout,
+	    pass_dropout_seed(p, layer, which), p->first_token * K, n);
 }
 
-/* dx (T, K) act = or += W^T dout, and the adapter's share. dout (T, N) act. */
+/* The adapter's share on linear layers first .. first+count-1, which read x (T, K): da, db += and,
+   unless it is NULL, dx (T, K) +=. All but da and db act, as dout[i] (T, N). */
 static enum op_status
-linear_backward(const struct pass *p, void *dx, const void *dout, const void *x, bool accumulate,
-    size_t layer, enum model_linear which)
+lora_backward(const struct pass *p, void *dx, const void *const *dout, const void *x, size_t layer,
+    enum model_linear first, size_t count)
 {
-	const struct op_matrix *w = &p->model->blocks[layer].linear[which].w;
-	const size_t T = p->batch->packing.tokens;
+	const struct model_weights *m = &p->model->blocks[layer].linear[first];
+	struct op_lora_linear group[OP_LORA_GROUP];
+	size_t n = 0;
 
-	OP_TRY(op_linear_backward(p->model->ops, dx, dout, w, accumulate, T));
-	return lora_backward(p, dx, dout, x, layer, which);
+	for (size_t i = 0; i < count; i++) {
+		const struct pass_lora *l = pass_lora_at(p, layer, first + i);
+
+		if (l == NULL)
+			continue;
+		group[n++] = (struct op_lora_linear){.lora = l->lora,
+		    .outputs = m[i].w.rows,
+		    .xa = p->acts->layers[layer].xa[first + i],
+		    .dout = dout[i],
+		    .da = l->da,
+		    .db = l->db};
+		if (p->dropout != 0)
+			OP_TRY(lora_dropped(p, dx, &group[--n], x, layer, first + i));
+	}
+	return n == 0 ? OP_OK
+		      : op_lora_backward(
+			    p->model->ops, dx, group, n, x, p->batch->packing.tokens, m->w.cols);
+}
+
+/* dx (T, K) act = the sum of W^T dout[i] and the adapter's shares, of linear layers first ..
+   first+count-1, which read x. dout[i] (T, N) act. */
+static enum op_status
+linears_backward(const struct pass *p, void *dx, const void *const *dout, const void *x,
+    size_t layer, enum model_linear first, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		OP_TRY(op_linear_backward(p->model->ops, dx, dout[i],
+		    &p->model->blocks[layer].linear[first + i].w, i > 0, p->batch->packing.tokens));
+	return lora_backward(p, dx, dout, x, layer, first, count);
 }
 
 /* dx, the gradient after the layer, becomes the gradient at its middle. */
@@ -79,12 +101,12 @@ mlp_backward(const struct pass *p, size_t layer)
 
 	OP_TRY(narrow(p, &dx, a->branch, a->dx, T * D));
 	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, n));
-	OP_TRY(linear_backward(p, dgate, dx, a->swiglu, false, layer, LINEAR_DOWN));
+	OP_TRY(linears_backward(p, dgate, &dx, a->swiglu, layer, LINEAR_DOWN, 1));
 	OP_TRY(op_swiglu_backward(ops, dgate, dup, dgate, l->gate, l->up, n));
 	OP_TRY(op_rmsnorm(
 	    ops, a->normed, a->rstd, l->middle, norm, c->norm_epsilon, c->norm_one_plus, T, D));
-	OP_TRY(linear_backward(p, a->dnormed, dgate, a->normed, false, layer, LINEAR_GATE));
-	OP_TRY(linear_backward(p, a->dnormed, dup, a->normed, true, layer, LINEAR_UP));
+	OP_TRY(linears_backward(
+	    p, a->dnormed, (const void *[]){dgate, dup}, a->normed, layer, LINEAR_GATE, 2));
 	return op_rmsnorm_backward(
 	    ops, a->dx, a->dnormed, l->middle, norm, a->rstd, c->norm_one_plus, T, D);
 }
@@ -109,7 +131,7 @@ scores_backward(const struct pass *p, void *dq, void *dk, void *dv, size_t layer
 	const void *dx;
 
 	OP_TRY(narrow(p, &dx, a->branch, a->dx, packing->tokens * c->width));
-	OP_TRY(linear_backward(p, dattended, dx, l->attended, false, layer, LINEAR_O));
+	OP_TRY(linears_backward(p, dattended, &dx, l->attended, layer, LINEAR_O, 1));
 	OP_TRY(op_attention_backward(
 	    ops, dq, dk, dv, dattended, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
 	OP_TRY(op_rope(ops, dq, packing, p->model->frequency, c->rope.half, c->rope.magnitude, true,
@@ -131,19 +153,14 @@ attention_backward(const struct pass *p, size_t layer, bool lowest)
 	const size_t T = p->batch->packing.tokens, D = c->width, act = activations_size(&a->shape);
 	char *dq = a->wide, *dk = dq + T * c->heads * c->head_dim * act;
 	char *dv = dk + T * c->kv_heads * c->head_dim * act;
+	const void *const dout[] = {dq, dk, dv};
 
 	OP_TRY(scores_backward(p, dq, dk, dv, layer));
 	OP_TRY(op_rmsnorm(
 	    ops, a->normed, a->rstd, l->x, norm, c->norm_epsilon, c->norm_one_plus, T, D));
-	if (lowest) {
-		OP_TRY(op_zero(ops, a->dnormed, T * D * act));
-		OP_TRY(lora_backward(p, a->dnormed, dq, a->normed, layer, LINEAR_Q));
-		OP_TRY(lora_backward(p, a->dnormed, dk, a->normed, layer, LINEAR_K));
-		return lora_backward(p, a->dnormed, dv, a->normed, layer, LINEAR_V);
-	}
-	OP_TRY(linear_backward(p, a->dnormed, dq, a->normed, false, layer, LINEAR_Q));
-	OP_TRY(linear_backward(p, a->dnormed, dk, a->normed, true, layer, LINEAR_K));
-	OP_TRY(linear_backward(p, a->dnormed, dv, a->normed, true, layer, LINEAR_V));
+	if (lowest)
+		return lora_backward(p, NULL, dout, a->normed, layer, LINEAR_Q, 3);
+	OP_TRY(linears_backward(p, a->dnormed, dout, a->normed, layer, LINEAR_Q, 3));
 	return op_rmsnorm_backward(
 	    ops, a->dx, a->dnormed, l->x, norm, a->rstd, c->norm_one_plus, T, D);
 }

@@ -15,32 +15,57 @@ forward_dropout(const struct pass *p, const void **out, const void *x, size_t la
 	    p->batch->packing.tokens * inputs);
 }
 
-/* out (T, N) act = W x + b, and the adapter's share; x (T, K) act. */
+/* The adapter's share of linear layers first .. first+count-1, which read x (T, K) act; each has
+   its own dropout on x, where there is one. */
 static enum op_status
-linear(const struct pass *p, void *out, const void *x, size_t layer, enum model_linear which)
+lora(const struct pass *p, void *const *out, const void *x, size_t layer, enum model_linear first,
+    size_t count)
 {
 	struct op_context *ops = p->model->ops;
-	const struct model_weights *m = &p->model->blocks[layer].linear[which];
-	const struct pass_lora *l = pass_lora_at(p, layer, which);
-	const size_t T = p->batch->packing.tokens;
+	const struct op_matrix *w = &p->model->blocks[layer].linear[first].w;
+	const size_t T = p->batch->packing.tokens, K = w->cols;
+	struct op_lora_linear group[OP_LORA_GROUP];
+	size_t n = 0;
 
-	OP_TRY(op_linear(ops, out, x, &m->w, m->bias, T));
-	if (l == NULL)
-		return OP_OK;
-	OP_TRY(forward_dropout(p, &x, x, layer, which, m->w.cols));
-	return op_lora(
-	    ops, out, p->acts->layers[layer].xa[which], x, &l->lora, T, m->w.rows, m->w.cols);
+	for (size_t i = 0; i < count; i++) {
+		const struct pass_lora *l = pass_lora_at(p, layer, first + i);
+		const void *dropped;
+
+		if (l == NULL)
+			continue;
+		group[n++] = (struct op_lora_linear){.lora = l->lora,
+		    .outputs = p->model->blocks[layer].linear[first + i].w.rows,
+		    .xa = p->acts->layers[layer].xa[first + i],
+		    .out = out[i]};
+		if (p->dropout == 0)
+			continue;
+		OP_TRY(forward_dropout(p, &dropped, x, layer, first + i, K));
+		OP_TRY(op_lora(ops, &group[--n], 1, dropped, T, K));
+	}
+	return n != 0 ? op_lora(ops, group, n, x, T, K) : OP_OK;
 }
 
-/* The same for q and k, turned by RoPE. */
+/* out[i] (T, N) act = W x + b, and the adapter's share, of linear layers first .. first+count-1;
+   x (T, K) act. */
 static enum op_status
-linear_turned(const struct pass *p, void *out, const void *x, size_t layer, enum model_linear which,
-    size_t heads)
+linears(const struct pass *p, void *const *out, const void *x, size_t layer,
+    enum model_linear first, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		const struct model_weights *m = &p->model->blocks[layer].linear[first + i];
+
+		OP_TRY(
+		    op_linear(p->model->ops, out[i], x, &m->w, m->bias, p->batch->packing.tokens));
+	}
+	return lora(p, out, x, layer, first, count);
+}
+
+static enum op_status
+turn(const struct pass *p, void *x, size_t heads)
 {
 	const struct model_config *c = p->model->config;
 
-	OP_TRY(linear(p, out, x, layer, which));
-	return op_rope(p->model->ops, out, &p->batch->packing, p->model->frequency, c->rope.half,
+	return op_rope(p->model->ops, x, &p->batch->packing, p->model->frequency, c->rope.half,
 	    c->rope.magnitude, false, heads, c->head_dim);
 }
 
@@ -51,7 +76,7 @@ linear_residual(const struct pass *p, float *out, const float *x, const void *y,
 {
 	void *branch = p->acts->shape.act == OP_F32 ? out : p->acts->branch;
 
-	OP_TRY(linear(p, branch, y, layer, which));
+	OP_TRY(linears(p, &branch, y, layer, which, 1));
 	return op_add(
 	    p->model->ops, out, x, branch, p->batch->packing.tokens * p->model->config->width);
 }
@@ -84,9 +109,9 @@ attention(const struct pass *p, size_t layer)
 
 	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->x, p->model->blocks[layer].attention_norm,
 	    c->norm_epsilon, c->norm_one_plus, T, D));
-	OP_TRY(linear_turned(p, l->q, a->normed, layer, LINEAR_Q, c->heads));
-	OP_TRY(linear_turned(p, k, a->normed, layer, LINEAR_K, c->kv_heads));
-	OP_TRY(linear(p, v, a->normed, layer, LINEAR_V));
+	OP_TRY(linears(p, (void *[]){l->q, k, v}, a->normed, layer, LINEAR_Q, 3));
+	OP_TRY(turn(p, l->q, c->heads));
+	OP_TRY(turn(p, k, c->kv_heads));
 	if (p->past != 0)
 		OP_TRY(
 		    op_attention_cached(ops, l->attended, l->q, l->k, l->v, p->past + 1, &shape));
@@ -107,8 +132,7 @@ mlp(const struct pass *p, size_t layer)
 
 	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->middle, p->model->blocks[layer].mlp_norm,
 	    c->norm_epsilon, c->norm_one_plus, T, D));
-	OP_TRY(linear(p, l->gate, a->normed, layer, LINEAR_GATE));
-	OP_TRY(linear(p, l->up, a->normed, layer, LINEAR_UP));
+	OP_TRY(linears(p, (void *[]){l->gate, l->up}, a->normed, layer, LINEAR_GATE, 2));
 	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, T * c->mlp_width));
 	return linear_residual(p, a->layers[layer + 1].x, l->middle, a->swiglu, layer, LINEAR_DOWN);
 }

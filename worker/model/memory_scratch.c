@@ -15,7 +15,8 @@ enum {
 	HEAD_PANEL = 4096,	     /* head_loss.c */
 	PANEL_X = 8 << 20,	     /* gemm.c: converted activations and weights at a time */
 	PANEL_W = 4 << 20,	     /* gemm.c */
-	CUDA_PARTS = 3,		     /* lora.cu: bfloat16 parts of a float32 */
+	CUDA_PARTS = 3,		     /* lora_parts.h: bfloat16 parts of a float32 */
+	CUDA_SHARED_RANK = 64,	     /* lora_parts.h */
 	CUDA_HEAD_ROWS = 1024,	     /* head_loss.cu */
 	CUDA_HEAD_LEAST = 512,	     /* head_loss.cu */
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
@@ -180,24 +181,40 @@ cpu(struct sizes *z)
 	return z->most + (z->s->act == OP_BF16 && !z->backend->native_bf16 ? panels(z) : 0);
 }
 
+/* lora.cu: areas_cut, of linear layers first .. first+count-1, or of the largest of them alone. */
+static void
+cuda_lora(struct sizes *z, enum model_linear first, size_t count)
+{
+	const size_t T = z->s->tokens, one = up(CUDA_PARTS * z->s->rank, 8);
+	const size_t pairs = z->s->rank <= CUDA_SHARED_RANK ? count : 1, all = pairs * one;
+	const size_t wide = z->s->backward ? 4 : 0, narrow = z->s->backward ? 2 : 0;
+	size_t bytes = area(z, T, all, 6 + narrow), outputs = 0, N, K;
+
+	for (size_t i = 0; i < count; i++) {
+		model_linear_shape(z->c, first + i, &N, &K);
+		outputs = pairs == 1 ? larger(outputs, N) : outputs + N;
+	}
+	bytes += area(z, all, K, 2 + wide) + area(z, outputs, one, 2 + wide);
+	need(z, bytes + area(z, T, all, narrow));
+}
+
 static size_t
 cuda(struct sizes *z)
 {
 	const size_t T = z->s->tokens, R = z->s->rank, H = z->c->heads, V = z->c->vocabulary;
-	const bool narrow = z->s->act == OP_BF16;
 	const size_t rows = smaller(z->s->rows,
 	    smaller(CUDA_HEAD_ROWS, larger(CUDA_HEAD_LEAST, CUDA_HEAD_BYTES / (4 * V))));
 
 	need(z, area(z, T, H, 4));
 	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
 		    area(z, rows, 16, 1) + area(z, z->s->rows, 8, 1));
-	for (enum model_linear i = 0; R != 0 && narrow && i < LINEAR_COUNT; i++) {
-		const size_t parts = up(CUDA_PARTS * R, 8);
-		size_t N, K, xa = z->s->backward ? area(z, T, R, 4) : 0;
-
-		model_linear_shape(z->c, i, &N, &K);
-		need(z, xa + area(z, T, parts, 2) + area(z, larger(N, K), parts, 4));
-		need(z, xa + area(z, T, parts, 4) + area(z, larger(N, K), parts, 2));
+	if (R != 0 && z->s->act == OP_F32 && z->s->backward)
+		need(z, area(z, T, R, 4));
+	if (R != 0 && z->s->act != OP_F32) {
+		cuda_lora(z, LINEAR_Q, 3);
+		cuda_lora(z, LINEAR_O, 1);
+		cuda_lora(z, LINEAR_GATE, 2);
+		cuda_lora(z, LINEAR_DOWN, 1);
 	}
 	return z->most + area(z, T, CUDA_TILE, 1);
 }

@@ -13,6 +13,7 @@
 #include <utility>
 
 #define __global__
+#define __grid_constant__
 #define __device__
 #define __host__
 #define __forceinline__ inline
