@@ -159,11 +159,11 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(rmsnorm,                                                                                 \
 	    (struct op_context * ctx, void *out, float *rstd, const float *x, const float *weight, \
 		float epsilon, bool one_plus, size_t tokens, size_t width))                        \
-	/* dx (T, D) float32 += gradient through the norm; dout act (T, D). The weight is frozen.  \
-	 */                                                                                        \
-	X(rmsnorm_backward, (struct op_context * ctx, float *dx, const void *dout, const float *x, \
-				const float *weight, const float *rstd, bool one_plus,             \
-				size_t tokens, size_t width))                                      \
+	/* dx (T, D) float32 += gradient through the norm; narrow (T, D) act = that dx, unless it  \
+	   is NULL. dout act (T, D), may be narrow. The weight is frozen. */                       \
+	X(rmsnorm_backward, (struct op_context * ctx, float *dx, void *narrow, const void *dout,   \
+				const float *x, const float *weight, const float *rstd,            \
+				bool one_plus, size_t tokens, size_t width))                       \
 	/* out (T, N) act = x (T, K) act . W^T + bias (N) float32 or NULL. */                      \
 	X(linear, (struct op_context * ctx, void *out, const void *x, const struct op_matrix *w,   \
 		      const float *bias, size_t tokens))                                           \

@@ -32,10 +32,11 @@ op_rmsnorm(struct op_context *ctx, void *out, float *rstd, const float *x, const
 	return OP_OK;
 }
 
-/* With y = x r and g = dout w: dx = r (g - y mean(g y)). */
+/* With y = x r and g = dout w: dx += r (g - y mean(g y)). */
 enum op_status
-op_rmsnorm_backward(struct op_context *ctx, float *dx, const void *dout, const float *x,
-    const float *weight, const float *rstd, bool one_plus, size_t tokens, size_t width)
+op_rmsnorm_backward(struct op_context *ctx, float *dx, void *narrow, const void *dout,
+    const float *x, const float *weight, const float *rstd, bool one_plus, size_t tokens,
+    size_t width)
 {
 	float one = one_plus ? 1.0f : 0.0f;
 
@@ -62,6 +63,8 @@ op_rmsnorm_backward(struct op_context *ctx, float *dx, const void *dout, const f
 			for (size_t j = 0; j < n; j++)
 				to[i + j] +=
 				    r * (d[j] * (one + weight[i + j]) - row[i + j] * r * mean);
+			if (narrow != NULL)
+				element_store(narrow, t * width + i, to + i, n, ctx->compute);
 		}
 	}
 	return OP_OK;

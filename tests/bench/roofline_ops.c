@@ -316,19 +316,25 @@ mlp_forward(struct walk *w)
 	moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
 }
 
+/* In bfloat16 dx is written rounded too. */
+static void
+norm_backward(struct walk *w)
+{
+	moves(w, ROOF_NORM, (12 + w->A + (w->A == 4 ? 0 : w->A)) * w->T * w->D);
+}
+
 static void
 mlp_backward(struct walk *w)
 {
 	const double T = w->T, F = (double)w->m->mlp_width;
 	const struct group first = {{F, F}, w->D, 2}, last = single(w->D, F);
 
-	narrow(w);
 	moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
 	linears_backward(w, &last, false);
 	moves(w, ROOF_SWIGLU, 5 * w->A * T * F);
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	linears_backward(w, &first, false);
-	moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
+	norm_backward(w);
 }
 
 static void
@@ -338,7 +344,6 @@ mixer_backward(struct walk *w, size_t layer)
 	const double T = w->T, q = (double)(w->m->heads * w->m->head_dim);
 	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
 
-	narrow(w);
 	linears_backward(w, &x.last, false);
 	if (is_delta(w->m, layer)) {
 		delta(w, true);
@@ -349,7 +354,7 @@ mixer_backward(struct walk *w, size_t layer)
 	moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	linears_backward(w, &x.first, layer == 0);
 	if (layer != 0)
-		moves(w, ROOF_NORM, (12 + w->A) * T * w->D);
+		norm_backward(w);
 }
 
 /* head_loss.cu: rows in chunks, each of which reads W twice; logits once to memory and back for the
@@ -377,6 +382,7 @@ head(struct walk *w)
 	}
 	narrow(w);
 	moves(w, ROOF_NORM, (4 + 12 + A + 4 + 12) * T * D);
+	narrow(w);
 }
 
 static double

@@ -78,7 +78,7 @@ norms_and_products(struct rig *r)
 
 	OK(op_rmsnorm(r->ctx, act, rstd, x, weight, 1e-5f, false, T, D));
 	tell(r, "rmsnorm", rstd, T * sizeof(float));
-	OK(op_rmsnorm_backward(r->ctx, dx, act, x, weight, rstd, true, T, D));
+	OK(op_rmsnorm_backward(r->ctx, dx, NULL, act, x, weight, rstd, true, T, D));
 	tell(r, "rmsnorm_backward", dx, T * D * sizeof(float));
 	OK(op_linear(r->ctx, out, act, &w, NULL, T));
 	OK(op_lora(r->ctx, pairs, 2, act, T, D));

@@ -67,7 +67,7 @@ TEST(forward)
 }
 
 /* Tolerance 2e-6: all but dout is float32; width 1 is 1 - x^2 rstd^2, which cancels. dx is added to
- * what is there. */
+ * what is there, and may be rounded into another array or over dout. */
 TEST(backward)
 {
 	FOR_EACH_RIG(r)
@@ -80,6 +80,7 @@ TEST(backward)
 		double *wide = widen(x, n), want[2048], rstd[64];
 		float got[2048], rstd_f32[64], *dx = rig_f32(&r, before, n);
 		void *device = rig_act(&r, dout, n);
+		void *narrow = i % 3 == 0 ? NULL : i % 3 == 1 ? device : rig_act_nan(&r, n);
 
 		reference(want, rstd, wide, &norm);
 		for (size_t t = 0; t < tokens; t++)
@@ -87,10 +88,18 @@ TEST(backward)
 		differentiate(want, wide, n, loss, &norm);
 		for (size_t j = 0; j < n; j++)
 			want[j] += (double)before[j];
-		OK(op_rmsnorm_backward(r.ctx, dx, device, rig_f32(&r, x, n), rig_f32(&r, w, width),
-		    rig_f32(&r, rstd_f32, tokens), norm.one_plus, tokens, width));
+		OK(op_rmsnorm_backward(r.ctx, dx, narrow, device, rig_f32(&r, x, n),
+		    rig_f32(&r, w, width), rig_f32(&r, rstd_f32, tokens), norm.one_plus, tokens,
+		    width));
 		rig_get(&r, got, dx, n);
 		CHECK_NEAR(got, want, n, width == 1 ? 5e-5 : 2e-6);
+		if (narrow != NULL) {
+			float rounded[2048];
+
+			round_to(got, n, r.act);
+			rig_get_act(&r, rounded, narrow, n);
+			CHECK(memcmp(rounded, got, n * sizeof(float)) == 0);
+		}
 		free(x);
 		free(w);
 		free(dout);

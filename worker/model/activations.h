@@ -58,13 +58,13 @@ struct activations {
 	void *normed;	/* (T, D) act */
 	void *swiglu;	/* (T, F) act */
 	void *dropped;	/* (T, max(D, F, HE)) act */
-	void *branch;	/* (T, D) act: what is added to the residual stream, or the gradient of
-			   that; bfloat16 only, as float32 goes where the sum does */
+	void *branch;	/* (T, D) act: what is added to the residual stream; bfloat16 only, as
+			   float32 goes where the sum does */
 	float *rstd;	/* (T) */
 	void *wide;	/* (T, max(F, HE+2GE)) act: gradients of gate, or of q, k and v */
 	void *wide2;	/* (T, max(F, HE)) act: gradients of up, or of what attention gave */
 	void *ddropped; /* (T, max(D, F, HE)) act */
-	void *dnormed;	/* (T, D) act */
+	void *dnormed;	/* (T, D) act: gradient of a norm's output; in bfloat16 dx, else */
 	float *dx;	/* (T, D) gradient of the residual stream */
 	/* the head */
 	float *hidden;		/* (max(M, logits), D) rows of the stack's output */

@@ -26,6 +26,25 @@ narrow(const struct pass *p, const void **out, void *rounded, const float *dout,
 	return op_round(p->model->ops, rounded, dout, n);
 }
 
+/* acts->dx in the activation type: itself, or, in bfloat16, what the norm that last added to it
+   left in dnormed. */
+static const void *
+narrow_dx(const struct activations *a)
+{
+	return a->shape.act == OP_F32 ? (const void *)a->dx : a->dnormed;
+}
+
+/* dx += what dnormed is after a norm of x (T, D), whose rstd is in acts. */
+static enum op_status
+norm_backward(const struct pass *p, const float *x, const float *weight)
+{
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+
+	return op_rmsnorm_backward(p->model->ops, a->dx, a->shape.act == OP_F32 ? NULL : a->dnormed,
+	    a->dnormed, x, weight, a->rstd, c->norm_one_plus, p->batch->packing.tokens, c->width);
+}
+
 /* The adapter's share on one linear layer behind dropout: dx (T, K) +=. */
 static enum op_status
 lora_dropped(const struct pass *p, void *dx, const struct op_lora_linear *l, const void *x,
@@ -97,9 +116,8 @@ mlp_backward(const struct pass *p, size_t layer)
 	const float *norm = p->model->blocks[layer].mlp_norm;
 	const size_t T = p->batch->packing.tokens, D = c->width, n = T * c->mlp_width;
 	void *dgate = a->wide, *dup = a->wide2;
-	const void *dx;
+	const void *dx = narrow_dx(a);
 
-	OP_TRY(narrow(p, &dx, a->branch, a->dx, T * D));
 	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, n));
 	OP_TRY(linears_backward(p, dgate, &dx, a->swiglu, layer, LINEAR_DOWN, 1));
 	OP_TRY(op_swiglu_backward(ops, dgate, dup, dgate, l->gate, l->up, n));
@@ -107,8 +125,7 @@ mlp_backward(const struct pass *p, size_t layer)
 	    ops, a->normed, a->rstd, l->middle, norm, c->norm_epsilon, c->norm_one_plus, T, D));
 	OP_TRY(linears_backward(
 	    p, a->dnormed, (const void *[]){dgate, dup}, a->normed, layer, LINEAR_GATE, 2));
-	return op_rmsnorm_backward(
-	    ops, a->dx, a->dnormed, l->middle, norm, a->rstd, c->norm_one_plus, T, D);
+	return norm_backward(p, l->middle, norm);
 }
 
 /* dq, dk, dv from dx, the gradient at the layer's middle: through o, attention and RoPE. */
@@ -128,9 +145,8 @@ scores_backward(const struct pass *p, void *dq, void *dk, void *dv, size_t layer
 	    .scale = c->score_scale,
 	};
 	void *dattended = a->wide2;
-	const void *dx;
+	const void *dx = narrow_dx(a);
 
-	OP_TRY(narrow(p, &dx, a->branch, a->dx, packing->tokens * c->width));
 	OP_TRY(linears_backward(p, dattended, &dx, l->attended, layer, LINEAR_O, 1));
 	OP_TRY(op_attention_backward(
 	    ops, dq, dk, dv, dattended, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
@@ -161,8 +177,7 @@ attention_backward(const struct pass *p, size_t layer, bool lowest)
 	if (lowest)
 		return lora_backward(p, NULL, dout, a->normed, layer, LINEAR_Q, 3);
 	OP_TRY(linears_backward(p, a->dnormed, dout, a->normed, layer, LINEAR_Q, 3));
-	return op_rmsnorm_backward(
-	    ops, a->dx, a->dnormed, l->x, norm, a->rstd, c->norm_one_plus, T, D);
+	return norm_backward(p, l->x, norm);
 }
 
 /* dx (T, D) = gradient of the stack's output: not zero only in the supervised rows. */
@@ -173,15 +188,16 @@ head_backward(const struct pass *p)
 	const struct model_config *c = p->model->config;
 	const struct activations *a = p->acts;
 	const size_t T = p->batch->packing.tokens, M = p->batch->row_count, D = c->width;
-	const void *dhead;
+	const void *dhead, *dx;
 
 	/* What went into the head is not needed any more. */
 	OP_TRY(narrow(p, &dhead, a->head_in, a->dhead, M * D));
 	OP_TRY(op_zero(ops, a->dhidden, M * D * sizeof(float)));
-	OP_TRY(op_rmsnorm_backward(ops, a->dhidden, dhead, a->hidden, p->model->norm, a->head_rstd,
-	    c->norm_one_plus, M, D));
+	OP_TRY(op_rmsnorm_backward(ops, a->dhidden, NULL, dhead, a->hidden, p->model->norm,
+	    a->head_rstd, c->norm_one_plus, M, D));
 	OP_TRY(op_zero(ops, a->dx, T * D * sizeof(float)));
-	return op_scatter_rows(ops, a->dx, a->dhidden, p->batch->rows, M, D);
+	OP_TRY(op_scatter_rows(ops, a->dx, a->dhidden, p->batch->rows, M, D));
+	return narrow(p, &dx, a->dnormed, a->dx, T * D);
 }
 
 enum op_status
