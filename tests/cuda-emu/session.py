@@ -57,8 +57,7 @@ for before, after, steps in (LITTLE, MUCH, little), (MUCH, LESS, much), (MUCH, L
         s, ids = prepared(t)
         run(t, s, ids, 2)
         t.set_device(**after)
-        for child in open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)).read().split():
-            os.kill(int(child), 9)
+        t.kill_workers()
         got, status = run(t, s, ids, 2 if steps else 1), t.status(s)
         if steps:
             check(got == steps[2:] and status["replay_differences"] == 0 and status["restarts"] == 1, "replayed", got,

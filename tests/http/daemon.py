@@ -4,6 +4,7 @@ import os
 import re
 import select
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -48,6 +49,12 @@ def request(method, path, body=None, headers=(BEARER,), close=True):
     return "\r\n".join(lines).encode() + b"\r\n\r\n" + data
 
 
+def children_of(pid):
+    """The pids of those that a process's first thread has started; of stepd, its workers."""
+    with open("/proc/%d/task/%d/children" % (pid, pid)) as f:
+        return [int(child) for child in f.read().split()]
+
+
 class Stepd:
     """A daemon on a free port with its own state folder; use it in a with statement."""
 
@@ -85,6 +92,13 @@ class Stepd:
     def logged(self):
         with open(self.log_path, errors="replace") as f:
             return f.read()
+
+    def worker_pids(self):
+        return children_of(self.process.pid)
+
+    def kill_workers(self):
+        for pid in self.worker_pids():
+            os.kill(pid, signal.SIGKILL)
 
     def __enter__(self):
         return self

@@ -82,10 +82,6 @@ class Gpu(Trainer):
             f.write('#!/bin/sh\n%s exec "%s" "$@"\n' % (" ".join("%s=%s" % s for s in environment.items()), WORKER))
         os.chmod(self.cuda, stat.S_IRWXU)
 
-    def worker_pids(self):
-        with open("/proc/%d/task/%d/children" % (self.process.pid, self.process.pid)) as f:
-            return [int(pid) for pid in f.read().split()]
-
     def ends(self, session):
         return next(s for s in self.document()["sessions"] if s["session_id"] == session)["worker_ends"]
 
@@ -124,8 +120,7 @@ class Run:
         return self.call("artifacts:save", {"kind": "state", "name": "n", "upload_url": self.urls["put_url"]})
 
     def recover(self):
-        for pid in self.t.worker_pids():
-            os.kill(pid, 9)
+        self.t.kill_workers()
         return self.train()
 
     def until_done(self, call):

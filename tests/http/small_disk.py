@@ -1,5 +1,9 @@
 """A state folder on a small file system of its own, and files that fill one."""
+import os
+import signal
 import subprocess
+
+from daemon import children_of
 
 
 def small_disk(options, starts=1, folder=""):
@@ -13,6 +17,13 @@ def small_disk(options, starts=1, folder=""):
     script = ('d=$STEPD_STATE_DIR%s; mkdir -p "$d" && mount -t tmpfs -o %s none "$d" || exit; %sexec "$@"' %
               (folder, options, '"$@"; ' * (starts - 1)))
     return ("unshare", "-rm", "sh", "-c", script, "sh")
+
+
+def kill_stepd(t):
+    """Kills the stepd of a small_disk that starts another, and waits for that."""
+    for pid in children_of(t.process.pid):
+        os.kill(pid, signal.SIGKILL)
+    t.ready()
 
 
 def fill(path):

@@ -53,7 +53,7 @@ def served():
     with Trainer(**launcher("127.0.0.1:0,127.0.0.1:0")) as t:
         s = t.opened()
         check(t.render(s)[0] == 200, "sessions work")
-        pid = int(open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)).read().split()[0])
+        pid = t.worker_pids()[0]
         fds = {os.readlink("/proc/%d/fd/%s" % (pid, n)) for n in os.listdir("/proc/%d/fd" % pid)}
         check(sum(fd.startswith("socket:") for fd in fds) == 1, "a worker has its channel and no other socket", fds)
         if os.geteuid() == 0:

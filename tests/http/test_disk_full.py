@@ -1,13 +1,11 @@
 """A full disk: saving and downloading are refused with words, training goes on."""
-import os
 import shutil
-import signal
 import time
 
 from daemon import check, finish
 from fault_table import held, not_tried
 from faulty_store import open_store
-from small_disk import small_disk
+from small_disk import kill_stepd, small_disk
 from tiny_model import make_models, real_worker
 from trainer import Trainer, background
 
@@ -106,9 +104,7 @@ with Trainer(prefix=small_disk("size=4m", starts=2), STEPD_DISK_RESERVE="0") as 
     t.render(s)
     t.train(s)
     objects = fill_by_objects(t)
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
-        os.kill(int(f.read()), signal.SIGKILL)
-    t.ready()
+    kill_stepd(t)
     check("does not tell the address: No space left on device" in t.logged(), "the disk is full", t.logged()[-2000:])
     check(t.status(s)["step"] == 1, "every step", t.status(s))
     for path in objects:

@@ -1,6 +1,5 @@
 """GET /v1/sessions/{id}/events: what is told, in which order, under which ids; resuming, gaps, ends."""
 import json
-import os
 import signal
 import socket
 import time
@@ -112,8 +111,7 @@ def whole_life(t):
           save[2]["size_bytes"] == saved["size_bytes"], "a save", save, saved)
     t.train(s)
     t.train(s, "nobody")
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as children:
-        os.kill(int(children.read().split()[0]), signal.SIGKILL)
+    t.kill_workers()
     back = live.until("state", state="ready")
     check(names(back) == ["step", ("state", "restoring"), "restart", ("state", "ready")], "brought back", back)
     check(back[1][2]["reason"] == "was killed from outside", "why", back)

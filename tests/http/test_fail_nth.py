@@ -228,9 +228,7 @@ class Run(Later):
         self.key = "key-%d" % self.next()
 
     def act_recover(self):
-        with open("/proc/%d/task/%d/children" % (self.t.process.pid, self.t.process.pid)) as f:
-            for child in f.read().split():
-                os.kill(int(child), 9)
+        self.t.kill_workers()
         return self.ask_train(self.key)
 
     judge_recover = judge_train

@@ -57,7 +57,7 @@ def killed():
     run = Run(t)
     for i in range(6):
         if i == 2:
-            os.kill(t.worker_pids()[0], signal.SIGKILL)
+            t.kill_workers()
         if i == 4:
             t.end(signal.SIGKILL)
             t = run.t = Gpu(t.folder)

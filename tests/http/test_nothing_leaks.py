@@ -4,7 +4,6 @@ import json
 import os
 import re
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -148,11 +147,6 @@ def resume(t, store, good):
     return t.open(base_model="tiny", lora_rank=4, resume_download_url=good)
 
 
-def worker_of(t):
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as children:
-        return int(children.read().split()[0])
-
-
 def read(path):
     try:
         with open(path, "rb") as f:
@@ -177,8 +171,7 @@ def search(t, when):
                                os.path.join(t.state, "status.sock")], capture_output=True)
         check(told.returncode in (0, 1) and b'"sessions"' in told.stdout, "status is told", told)  # 1: an alarm
         places.append(("stepctl status", told.stdout + told.stderr))
-        for pid in [t.process.pid] + [int(c) for c in read("/proc/%d/task/%d/children" % (
-                t.process.pid, t.process.pid)).split()]:
+        for pid in [t.process.pid] + t.worker_pids():
             for name in ("cmdline", "environ", "comm"):
                 places.append(("%s of %d" % (name, pid), read("/proc/%d/%s" % (pid, name))))
             check(re.search(rb"^Max core file size +0 +0 ", read("/proc/%d/limits" % pid), re.M) is not None,
@@ -232,7 +225,7 @@ def run(persist, store, cert, folder):
         # The worker dies with a step in it, then stepd does.
         step = background(t.ask, "POST", "/v1/sessions/%s/batches:train" % s,
                           {"datum_ids": ids, "learning_rate": 1e-4})
-        os.kill(worker_of(t), signal.SIGKILL)
+        t.kill_workers()
         check(step()[0] in (200, 503), "a step whose worker is killed")
         check(t.ask("POST", "/v1/sessions/%s/batches:train" % s, {"datum_ids": ids, "learning_rate": 1e-4})[0] in (
             200, 422, 503), "and one after it")

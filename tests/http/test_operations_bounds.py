@@ -70,8 +70,7 @@ def many():
     """More than may wait for a session: told at once, and all the others are answered."""
     with Later() as t:
         s = t.opened()
-        with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
-            worker = int(f.read().split()[0])
+        worker = t.worker_pids()[0]
         os.kill(worker, signal.SIGSTOP)
         answers = [t.post(s, "batches:train", step(), ASYNC) for _ in range(260)]
         full = [a for a in answers if a[0] != 202]

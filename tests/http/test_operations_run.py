@@ -32,9 +32,7 @@ class Run:
             self.t.end(signal.SIGKILL)
             self.t = Trainer(folder=os.path.join(folder, self.name), **settings)
             return
-        with open("/proc/%d/task/%d/children" % (self.t.process.pid, self.t.process.pid)) as f:
-            for child in f.read().split():
-                os.kill(int(child), signal.SIGKILL)
+        self.t.kill_workers()
 
     def post(self, n, *headers):
         body = {"datum_ids": [self.ids[n % 5], self.ids[(n * 7 + 1) % 5]], "learning_rate": 1e-3}

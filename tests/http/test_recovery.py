@@ -29,11 +29,10 @@ class Killer:
         self.thread.start()
 
     def run(self):
-        path = "/proc/%d/task/%d/children" % (self.t.process.pid, self.t.process.pid)
         while not self.over.wait(self.random.uniform(0.0, 0.8)):
-            for child in open(path).read().split() if self.since_step < 3 else []:
+            for child in self.t.worker_pids() if self.since_step < 3 else []:
                 try:
-                    os.kill(int(child), 9)
+                    os.kill(child, 9)
                 except ProcessLookupError:
                     continue  # it has ended meanwhile
                 self.kills += 1

@@ -33,12 +33,6 @@ def make_models(folder):
         os.symlink(os.path.join(outside, "tiny", name), os.path.join(models, "links", name))
 
 
-def worker_of(t):
-    """The pid of the one worker."""
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as children:
-        return int(children.read().split()[0])
-
-
 def live(t, model):
     """Everything that a session does."""
     s = t.opened(base_model=model)
@@ -68,7 +62,7 @@ def proc_status(pid, field):
 
 def confined(t):
     """What the kernel says of the worker, from outside."""
-    pid = worker_of(t)
+    pid = t.worker_pids()[0]
     line = [li for li in t.logged().splitlines() if "sandbox of worker %d" % pid in li][-1]
     holds, _, lacks = line.partition("; without ")
     check(proc_status(pid, "NoNewPrivs") == "1", "no new privileges")
@@ -108,7 +102,7 @@ def sessions_live():
             if model != "org/cached":
                 t.close(s, "?force=true")
         # It dies with stepd in its sandbox too.
-        pid = worker_of(t)
+        pid = t.worker_pids()[0]
         t.process.kill()
         t.process.wait()
         until = time.monotonic() + 5
@@ -148,10 +142,10 @@ def ended():
     with plain(STEPD_TRAIN_TIMEOUT="3", STEPD_END_TIMEOUT="1") as t:
         s = t.opened(base_model="plain")
         status, body, _ = t.render(s, "a")
-        first = worker_of(t)
+        first = t.worker_pids()[0]
         os.kill(first, signal.SIGSTOP)
         status, body, _ = t.train(s, *[d["datum_id"] for d in body["datums"]])
-        check(status == 200 and worker_of(t) != first, "the step is done by another", status, body)
+        check(status == 200 and t.worker_pids()[0] != first, "the step is done by another", status, body)
         check(not os.path.exists("/proc/%d" % first), "and the first is gone")
         t.close(s, "?force=true")
 
@@ -164,8 +158,8 @@ def other_users():
     for user, uid in (("54321", "54321"), ("root", "0")):
         with plain(STEPD_WORKER_USER=user) as t:
             s = t.opened(base_model="plain")
-            told = [li for li in t.logged().splitlines() if "sandbox of worker %d" % worker_of(t) in li][-1]
-            check(proc_status(worker_of(t), "Uid") == uid or "without user" in told, "becomes", user, told)
+            told = [li for li in t.logged().splitlines() if "sandbox of worker %d" % t.worker_pids()[0] in li][-1]
+            check(proc_status(t.worker_pids()[0], "Uid") == uid or "without user" in told, "becomes", user, told)
             t.close(s)
     said = subprocess.run([os.path.join(BUILD, "stepd"), "--check"], capture_output=True, text=True,
                           env={"TRAINER_TOKEN": "t" * 32, "STEPD_STATE_DIR": "/nonexistent",
@@ -176,7 +170,7 @@ def other_users():
 def switched_off():
     with plain(STEPD_SANDBOX="off") as t:
         s = t.opened(base_model="plain")
-        pid = worker_of(t)
+        pid = t.worker_pids()[0]
         check(proc_status(pid, "Seccomp") == "0", "no filter")
         check("sandbox of worker %d: off" % pid in t.logged(), "said so")
         t.close(s)

@@ -1,20 +1,11 @@
 """A spool on another file system than the rest of the state: a session that began from an object of stepd's
 own store is there again after stepd was killed, with every step."""
-import os
-import signal
 import time
 
 from daemon import check, finish
 from fault_table import NOT_TRIED, fault
-from small_disk import small_disk
+from small_disk import kill_stepd, small_disk
 from trainer import Trainer
-
-
-def kill(t):
-    """The stepd of a shell that starts another."""
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
-        os.kill(int(f.read()), signal.SIGKILL)
-    t.ready()
 
 
 @fault("stepd is killed, and its spool is on another disk than its objects", "sessions come back, with every step")
@@ -34,7 +25,7 @@ def killed():
         for step in (2, 3):
             status, _, headers = t.train(s)
             check((status, headers["stepd-step"]) == (200, str(step)), "trained", status, headers)
-        kill(t)
+        kill_stepd(t)
         end = time.monotonic() + 30
         while (st := t.status(s))["state"] == "restoring" and time.monotonic() < end:
             time.sleep(0.01)

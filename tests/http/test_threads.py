@@ -35,8 +35,7 @@ def step(t, session):
 
 
 def threads_of(t):
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as children:
-        return len(os.listdir("/proc/%s/task" % children.read().split()[0]))
+    return len(os.listdir("/proc/%d/task" % t.worker_pids()[0]))
 
 
 def told(t):

@@ -173,7 +173,7 @@ def wrong():
         for kind in ("state", "sampling"):
             t.save(s, store.url("/ok/" + kind), kind)
         state, sampling = store.objects["/ok/state"], store.objects["/ok/sampling"]
-        worker = children(t)
+        worker = t.worker_pids()
 
         def refused(name, data, sentence, kind="state", whole=False, **fields):
             store.objects["/ok/wrong"] = data
@@ -227,7 +227,7 @@ def wrong():
             for name in sorted(os.listdir(corpus)):
                 with open(os.path.join(corpus, name), "rb") as f:
                     judged(base + " " + name, f.read(), "…", "sampling" if base == "archive" else "state")
-        check(children(t) == worker and t.status(s)["restarts"] == 0, "one worker judged them all")
+        check(t.worker_pids() == worker and t.status(s)["restarts"] == 0, "one worker judged them all")
         check(t.status(s)["verified_step"] is None, "nothing was verified")
         check(verify(t, s, "/ok/state")[0] == 200, "what is right is still right")
         check(t.train(s, *ids)[2]["stepd-step"] == "3", "it goes on")
@@ -249,11 +249,6 @@ def others(state, sampling):
             status, body = verify(t, s, "/ok/sampling", "sampling", sha256=sha(sampling))
             check(status == (422 if both else 200), "other adapter", field, status, body)
             check(t.status(s)["verified_step"] is None, "not this session's", field)
-
-
-def children(t):
-    with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
-        return f.read().split()
 
 
 def bodies():
@@ -320,7 +315,7 @@ def worker_dies_meanwhile():
         t.save(s, store.url("/ok/state"))
         waiting = background(verify, t, s, "/hang/x")
         connected()
-        os.kill(int(children(t)[0]), 9)
+        t.kill_workers()
         check(waiting() == (502, FAILED), "the download failed")
         check(verify(t, s, "/ok/state")[0] == 200 and t.status(s)["restarts"] == 1, "another worker")
     with Trainer("VERIFY:1:crash", **transfers, **TIMEOUTS) as t:

@@ -190,8 +190,7 @@ def one_that_reads_nothing():
     with Trainer(**TIMEOUTS) as t:
         for number, end in ((signal.SIGSTOP, "hang"), (signal.SIGKILL, "killed")):
             s = t.opened()
-            with open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)) as f:
-                worker = int(f.read().split()[0])
+            worker = t.worker_pids()[0]
             os.kill(worker, signal.SIGSTOP)
             step = background(t.train, s)
             time.sleep(0.3)
@@ -217,9 +216,9 @@ def those_who_wait():
 
 
 def worker_of(t):
-    children = open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)).read().split()
-    check(len(children) == 1, "one worker", children)
-    return int(children[0])
+    pids = t.worker_pids()
+    check(len(pids) == 1, "one worker", pids)
+    return pids[0]
 
 
 @fault("a worker dies while a snapshot becomes the anchor", "brought back, no step lost")
@@ -272,7 +271,7 @@ def daemon_dies():
     s = t.opened()
     step = background(t.train, s)
     time.sleep(0.3)
-    worker = int(open("/proc/%d/task/%d/children" % (t.process.pid, t.process.pid)).read().split()[0])
+    worker = t.worker_pids()[0]
     t.process.kill()
     t.stop()
     until = time.monotonic() + 5
