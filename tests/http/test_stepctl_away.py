@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 
 from daemon import BUILD, TOKEN, Stepd, check, finish
 from fault_table import fault
@@ -190,7 +189,8 @@ def main():
             f.write(json.dumps({"prompt": "What is %d plus %d?" % (i, i), "completion": str(2 * i)}) + "\n")
 
     def start():
-        return Stepd(state=state, STEPD_MODEL_DIR=os.path.join(folder, "models"), STEPD_THREADS="1")
+        return Stepd(state=state, STEPD_MODEL_DIR=os.path.join(folder, "models"), STEPD_THREADS="1",
+                     STEPD_CPU_COMPUTE="f32")  # what auto measures is another now and then, and so are the bits
 
     with start() as stepd:
         peace = in_peace(stepd, folder)
