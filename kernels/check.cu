@@ -70,7 +70,7 @@ gpu_check(struct op_context *ctx, cudaError_t error, const char *what)
 
 	if (error == cudaSuccess)
 		return OP_OK;
-	cudaGetLastError(); /* out of the runtime: the next call is not to find it */
+	(void)cudaGetLastError(); /* out of the runtime: the next call is not to find it */
 	if (error == cudaErrorMemoryAllocation)
 		return op_fail(ctx, OP_NO_MEMORY, "%s: %s", what, why);
 	note(fault_of(error), what, why);

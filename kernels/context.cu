@@ -118,14 +118,14 @@ op_close(struct op_context *ctx)
 		return;
 	tiles_free(ctx->tiling);
 	staging_free(ctx->staging);
-	cudaFree(ctx->scratch.memory);
-	cudaFree(ctx->panel.memory);
+	(void)cudaFree(ctx->scratch.memory);
+	(void)cudaFree(ctx->panel.memory);
 	if (ctx->blas != NULL)
-		cublasDestroy(ctx->blas);
-	cudaFree(ctx->blas_workspace);
+		(void)cublasDestroy(ctx->blas);
+	(void)cudaFree(ctx->blas_workspace);
 	if (ctx->stream != NULL)
-		cudaStreamDestroy(ctx->stream);
-	cudaGetLastError();
+		(void)cudaStreamDestroy(ctx->stream);
+	(void)cudaGetLastError();
 	free(ctx);
 }
 

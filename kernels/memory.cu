@@ -10,7 +10,7 @@ op_alloc(struct op_context *ctx, void **out, size_t bytes)
 
 	if (error == cudaErrorMemoryAllocation) {
 		*out = NULL;
-		cudaGetLastError();
+		(void)cudaGetLastError();
 		GPU_TRY(gpu_check(ctx, cudaMemGetInfo(&left, &total), "cudaMemGetInfo"));
 		return op_fail(ctx, OP_NO_MEMORY,
 		    "no memory for %zu bytes: %zu of the device's %zu are free", bytes, left,
@@ -21,7 +21,7 @@ op_alloc(struct op_context *ctx, void **out, size_t bytes)
 		return OP_OK;
 	status = op_zero(ctx, *out, bytes);
 	if (status != OP_OK) {
-		cudaFree(*out);
+		(void)cudaFree(*out);
 		*out = NULL;
 	}
 	return status;

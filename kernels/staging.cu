@@ -33,13 +33,13 @@ staging_free(struct gpu_staging *s)
 		return;
 	for (int i = 0; i < 2; i++) {
 		if (s->read[i] != NULL)
-			cudaEventDestroy(s->read[i]);
+			(void)cudaEventDestroy(s->read[i]);
 		if (s->buffer[i] != NULL)
-			cudaFreeHost(s->buffer[i]);
+			(void)cudaFreeHost(s->buffer[i]);
 	}
 	if (s->mirror != NULL)
-		cudaFreeHost(s->mirror);
-	cudaFree(s->notes);
+		(void)cudaFreeHost(s->mirror);
+	(void)cudaFree(s->notes);
 	free(s);
 }
 

@@ -23,7 +23,7 @@ tiles_free(struct gpu_tiling *tiling)
 {
 	if (tiling == NULL)
 		return;
-	cudaFree(tiling->table.memory);
+	(void)cudaFree(tiling->table.memory);
 	free(tiling->start);
 	free(tiling);
 }

@@ -149,7 +149,7 @@ emu_refuses(emu_class c, const char *name, cudaError_t *error)
 	}
 	*error = dead;
 	if (dead != cudaSuccess)
-		return emu_fail(dead), true;
+		return (void)emu_fail(dead), true;
 	if (!is_the_one(c, name))
 		return dying != cudaSuccess && is_work(c);
 	*error = (cudaError_t)page->error;
@@ -158,7 +158,7 @@ emu_refuses(emu_class c, const char *name, cudaError_t *error)
 		*error = cudaSuccess;
 	} else if (c != EMU_BLAS && c != EMU_GEMM) {
 		dead = passes(*error) ? cudaSuccess : *error;
-		emu_fail(*error);
+		(void)emu_fail(*error);
 	}
 	return true;
 }

@@ -134,7 +134,7 @@ emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t s
 	emu_open();
 	error = check(kernel, grid, block, shared);
 	if (error != cudaSuccess)
-		emu_fail(error);
+		(void)emu_fail(error);
 	if (error != cudaSuccess || emu_refuses(EMU_LAUNCH, name, &error))
 		return;
 	emu_shared_section(&from, &to);

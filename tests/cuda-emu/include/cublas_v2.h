@@ -4,7 +4,8 @@
 
 #include <cuda_runtime.h>
 
-enum cublasStatus_t {
+enum [[nodiscard]] cublasStatus_t : int;
+enum cublasStatus_t : int {
 	CUBLAS_STATUS_SUCCESS = 0,
 	CUBLAS_STATUS_NOT_INITIALIZED = 1,
 	CUBLAS_STATUS_ALLOC_FAILED = 3,

@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum cudaError_t {
+/* Who does not look at one is not compiled. */
+enum [[nodiscard]] cudaError_t : int;
+enum cudaError_t : int {
 	cudaSuccess = 0,
 	cudaErrorInvalidValue = 1,
 	cudaErrorMemoryAllocation = 2,

@@ -277,8 +277,8 @@ run_past(const struct plan *p)
 {
 	float *exact; /* nothing behind it */
 
-	cudaMalloc((void **)&exact, N * sizeof(float));
-	cudaMemcpyAsync(exact, p->in, N * sizeof(float), cudaMemcpyDeviceToDevice, 0);
+	(void)cudaMalloc((void **)&exact, N * sizeof(float));
+	(void)cudaMemcpyAsync(exact, p->in, N * sizeof(float), cudaMemcpyDeviceToDevice, 0);
 	LAUNCH(read_past, 1, N, 0, 0, p->out, exact, N, p->bug);
 }
 
@@ -287,9 +287,9 @@ run_fresh(const struct plan *p)
 {
 	float *fresh;
 
-	cudaMalloc((void **)&fresh, N * sizeof(float));
+	(void)cudaMalloc((void **)&fresh, N * sizeof(float));
 	if (!p->bug)
-		cudaMemsetAsync(fresh, 0, N * sizeof(float), 0);
+		(void)cudaMemsetAsync(fresh, 0, N * sizeof(float), 0);
 	LAUNCH(unwritten_memory, 1, N, 0, 0, p->out, fresh);
 }
 
@@ -298,10 +298,10 @@ run_freed(const struct plan *p)
 {
 	float *memory;
 
-	cudaMalloc((void **)&memory, N * sizeof(float));
-	cudaMemcpyAsync(memory, p->in, N * sizeof(float), cudaMemcpyDeviceToDevice, 0);
+	(void)cudaMalloc((void **)&memory, N * sizeof(float));
+	(void)cudaMemcpyAsync(memory, p->in, N * sizeof(float), cudaMemcpyDeviceToDevice, 0);
 	if (p->bug)
-		cudaFree(memory);
+		(void)cudaFree(memory);
 	LAUNCH(follow, 1, N, 0, 0, p->out, memory);
 }
 
@@ -329,15 +329,16 @@ run_product(const struct plan *p, size_t shift, bool stream_after)
 	cublasHandle_t blas;
 	char *workspace;
 
-	cudaMalloc((void **)&workspace, 4096);
-	cublasCreate(&blas);
-	cublasSetStream(blas, 0);
-	cublasSetWorkspace(blas, workspace + shift, 2048);
+	(void)cudaMalloc((void **)&workspace, 4096);
+	(void)cublasCreate(&blas);
+	(void)cublasSetStream(blas, 0);
+	(void)cublasSetWorkspace(blas, workspace + shift, 2048);
 	if (stream_after)
-		cublasSetStream(blas, 0);
-	cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, N, 1, 1, &one, p->in, CUDA_R_32F, N, p->in + 1,
-	    CUDA_R_32F, 1, &zero, p->out, CUDA_R_32F, N, CUBLAS_COMPUTE_32F, CUBLAS_GEMM_DEFAULT);
-	cublasDestroy(blas);
+		(void)cublasSetStream(blas, 0);
+	(void)cublasGemmEx(blas, CUBLAS_OP_N, CUBLAS_OP_N, N, 1, 1, &one, p->in, CUDA_R_32F, N,
+	    p->in + 1, CUDA_R_32F, 1, &zero, p->out, CUDA_R_32F, N, CUBLAS_COMPUTE_32F,
+	    CUBLAS_GEMM_DEFAULT);
+	(void)cublasDestroy(blas);
 }
 
 #define CASES(X)                                                                                   \
@@ -351,7 +352,7 @@ run_product(const struct plan *p, size_t shift, bool stream_after)
 	X(unwritten_dynamic,                                                                       \
 	    LAUNCH(unwritten_dynamic, 1, N, N * sizeof(float), 0, p->out, p->bug))                 \
 	X(unwritten_memory, run_fresh(p))                                                          \
-	X(add_across_blocks, (cudaMemsetAsync(p->out, 0, N * sizeof(float), 0),                    \
+	X(add_across_blocks, ((void)cudaMemsetAsync(p->out, 0, N * sizeof(float), 0),              \
 				 LAUNCH(add_across_blocks, 4, N, 0, 0, p->out, p->bug)))           \
 	X(shared_add, LAUNCH(shared_add, 1, N, 0, 0, p->out, p->bug))                              \
 	X(warp_exchange, LAUNCH(warp_exchange, 1, N, 0, 0, p->out, p->bug))                        \
@@ -399,9 +400,9 @@ run(size_t i, bool bug)
 
 	for (int j = 0; j < 4 * N; j++)
 		in[j] = (float)j;
-	cudaMalloc((void **)&p.out, sizeof(out));
-	cudaMalloc((void **)&device_in, sizeof(in));
-	cudaMemcpyAsync(device_in, in, sizeof(in), cudaMemcpyHostToDevice, 0);
+	(void)cudaMalloc((void **)&p.out, sizeof(out));
+	(void)cudaMalloc((void **)&device_in, sizeof(in));
+	(void)cudaMemcpyAsync(device_in, in, sizeof(in), cudaMemcpyHostToDevice, 0);
 	p.in = device_in;
 	cases[i].run(&p);
 	error = cudaGetLastError();
@@ -409,7 +410,7 @@ run(size_t i, bool bug)
 		printf("%s: launch error: %s\n", cases[i].name, cudaGetErrorString(error));
 		return 1;
 	}
-	cudaMemcpyAsync(out, p.out, sizeof(out), cudaMemcpyDeviceToHost, 0);
+	(void)cudaMemcpyAsync(out, p.out, sizeof(out), cudaMemcpyDeviceToHost, 0);
 	for (int j = 0; j < N; j++)
 		wrong += out[j] != (float)j;
 	if (wrong > 0)
