@@ -1,5 +1,6 @@
 /* What somebody has to act on, a sentence each. A fact that could not be read is told too: it is
    not a good one. */
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <time.h>
@@ -78,8 +79,14 @@ static void
 tell_store(struct stepd *s, struct json_writer *w)
 {
 	struct store_facts f;
+	int error = store_facts(s->store, &f);
 
-	if (store_facts(s->store, &f) != 0) {
+	if (error == -ESTALE) {
+		tell(w, "the store's file was removed, or there is another in its place: nothing "
+			"is kept, so nothing is done; put it back and start stepd again");
+		return;
+	}
+	if (error != 0) {
 		tell(w, "the store could not be read");
 		return;
 	}

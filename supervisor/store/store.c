@@ -96,7 +96,9 @@ commit(struct store *s, const struct change *c, const struct change *end)
 
 	for (const struct change *at = c; at != end; at = at->next)
 		room += at->room;
-	error = room > 0 ? store_env_reserve(&s->env, room) : 0;
+	error = store_env_is_there(&s->env);
+	if (error == 0 && room > 0)
+		error = store_env_reserve(&s->env, room);
 	if (error == 0)
 		error = store_env_begin(&s->env, &txn);
 	if (error != 0)

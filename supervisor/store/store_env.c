@@ -2,8 +2,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "supervisor/store/store_guard.h"
 
@@ -56,6 +58,24 @@ store_env_apply(struct store_env *s, MDB_txn *txn, const struct store_write *wri
 	struct application a = {s, txn, writes, count};
 
 	return store_env_error(store_guard(apply, &a));
+}
+
+int
+store_env_is_there(struct store_env *s)
+{
+	const char *folder;
+	char path[4096];
+	struct stat open, named;
+	mdb_filehandle_t fd;
+
+	if (mdb_env_get_fd(s->env, &fd) != 0 || mdb_env_get_path(s->env, &folder) != 0)
+		return -EINVAL;
+	snprintf(path, sizeof(path), "%s/data.mdb", folder);
+	if (fstat(fd, &open) != 0)
+		return -errno;
+	if (stat(path, &named) != 0)
+		return errno == ENOENT || errno == ENOTDIR ? -ESTALE : -errno;
+	return open.st_dev == named.st_dev && open.st_ino == named.st_ino ? 0 : -ESTALE;
 }
 
 int
@@ -122,12 +142,12 @@ store_env_facts(struct store_env *s, struct store_facts *out)
 {
 	MDB_envinfo info;
 	MDB_stat stat;
-	int rc = mdb_env_info(s->env, &info);
+	int rc = mdb_env_info(s->env, &info), error = store_env_is_there(s);
 
 	if (rc == 0)
 		rc = mdb_env_stat(s->env, &stat);
-	if (rc != 0)
-		return store_env_error(rc);
+	if (rc != 0 || error != 0)
+		return error != 0 ? error : store_env_error(rc);
 	out->used_bytes = (info.me_last_pgno + 1) * (uint64_t)stat.ms_psize;
 	out->map_bytes = info.me_mapsize;
 	out->readers = info.me_numreaders;

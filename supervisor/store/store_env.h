@@ -26,6 +26,10 @@ int store_env_error(int rc);
 int store_env_open(struct store_env *s, const char *folder);
 void store_env_close(struct store_env *s);
 
+/* Whether the file that is written to is still the one of its name: what goes into another one is
+   found by no start. 0, -ESTALE (removed, or another in its place), or -errno. */
+int store_env_is_there(struct store_env *s);
+
 int store_env_begin(struct store_env *s, MDB_txn **txn);
 /* 0 or -errno; the transaction is the caller's to abort or commit. */
 int store_env_apply(
