@@ -115,15 +115,16 @@ widen(const void *from, cudaDataType type, int ld, int rows, int cols, bool tran
 	return to;
 }
 
-/* One chain of sums for each element, as the real one may have it. */
+/* c (m, n) += a (m, k) . b (k, n): one chain of sums for each element, as the real one may have it.
+ */
 static void
-multiply(float *c, const float *a, const float *b, int m, int n, int k)
+multiply(float *c, const float *a, const float *b, int m, int n, int k, int ldb)
 {
 	for (int l = 0; l < k; l++)
 		for (int j = 0; j < n; j++) {
 			float *to = c + (size_t)j * m;
 			const float *column = a + (size_t)l * m;
-			float factor = b[(size_t)j * k + l];
+			float factor = b[(size_t)j * ldb + l];
 
 			for (int i = 0; i < m; i++)
 				to[i] += column[i] * factor;
@@ -132,7 +133,7 @@ multiply(float *c, const float *a, const float *b, int m, int n, int k)
 
 /* The same on tensor cores: emu_ptx.h. */
 static void
-multiply_tensor(float *c, const float *a, const float *b, int m, int n, int k)
+multiply_tensor(float *c, const float *a, const float *b, int m, int n, int k, int ldb)
 {
 	std::vector<float> part(m);
 
@@ -143,7 +144,7 @@ multiply_tensor(float *c, const float *a, const float *b, int m, int n, int k)
 			std::fill(part.begin(), part.end(), 0.0f);
 			for (int l = from; l < std::min(k, from + EMU_MMA_DEPTH); l++) {
 				const float *column = a + (size_t)l * m;
-				float factor = b[(size_t)j * k + l];
+				float factor = b[(size_t)j * ldb + l];
 
 				for (int i = 0; i < m; i++)
 					part[i] += column[i] * factor;
@@ -151,6 +152,22 @@ multiply_tensor(float *c, const float *a, const float *b, int m, int n, int k)
 			for (int i = 0; i < m; i++)
 				to[i] = emu_cut((double)to[i] + (double)part[i]);
 		}
+}
+
+/* The library chooses among its kernels by the operands' alignment too, and they sum in other
+   orders: here, of operands that are not aligned, each half of k by itself. */
+static void
+sum_products(std::vector<float> &product, const std::vector<float> &left,
+    const std::vector<float> &right, int m, int n, int k, bool tensor_cores, bool aligned)
+{
+	auto sum = tensor_cores ? multiply_tensor : multiply;
+	int half = aligned ? k : k / 2;
+	std::vector<float> rest(product.size());
+
+	sum(product.data(), left.data(), right.data(), m, n, half, k);
+	sum(rest.data(), left.data() + (size_t)half * m, right.data() + half, m, n, k - half, k);
+	for (size_t i = 0; i < product.size(); i++)
+		product[i] += rest[i];
 }
 
 /* c = by product + keep c, rounded once. product is dense. */
@@ -217,8 +234,8 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 		for (size_t i = 0; handle->tf32 && i < operand->size(); i++)
 			(*operand)[i] =
 			    __uint_as_float(__float_as_uint((*operand)[i]) & 0xffffe000u);
-	(type_a == CUDA_R_16BF ? multiply_tensor : multiply)(
-	    product.data(), left.data(), right.data(), m, n, k);
+	sum_products(product, left, right, m, n, k, type_a == CUDA_R_16BF,
+	    ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 256 == 0);
 	put(c, type_c, ldc, product.data(), m, n, by, keep);
 	return CUBLAS_STATUS_SUCCESS;
 }

@@ -2,7 +2,9 @@
 
 #include "worker/model/model.h"
 
-enum { ALIGNMENT = 64 };
+/* What a GPU's library asks about an operand's place when it chooses its kernel: with less, how
+   many layers are recomputed could be in the bits. */
+enum { ALIGNMENT = 256 };
 
 /* Hands out pieces of memory, or only counts where base is 0. */
 struct carver {

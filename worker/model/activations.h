@@ -82,8 +82,9 @@ activations_size(const struct activations_shape *s)
 }
 
 /*
- * Cuts the pointers out of memory, 64-byte aligned, or only adds up where memory is NULL. a->layers
- * has to have layer_count + 1 elements. Returns the bytes, SIZE_MAX if they do not fit a size_t.
+ * Cuts the pointers out of memory, each a multiple of 256 bytes from its start, or only adds up
+ * where memory is NULL. a->layers has to have layer_count + 1 elements. Returns the bytes, SIZE_MAX
+ * if they do not fit a size_t.
  */
 size_t activations_cut(struct activations *a, const struct model_config *c,
     const struct activations_shape *shape, void *memory);
