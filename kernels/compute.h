@@ -11,9 +11,9 @@ struct compute_speed {
 	double f32, bf16; /* bf16: 0 where the device does not multiply it itself */
 };
 
-/* Measures both for some milliseconds each on (rows, outputs, inputs), which should look like the
-   model's largest layer. options->compute does not matter. Opens and closes contexts of its own:
-   before op_open, not beside it. Errors as op_open's, reason in op_last_error(NULL). */
+/* Measures both, in turn, for some milliseconds on (rows, outputs, inputs), which should look like
+   the model's largest layer. options->compute does not matter. Opens and closes contexts of its
+   own: before op_open, not beside it. Errors as op_open's, reason in op_last_error(NULL). */
 enum op_status compute_measure(struct compute_speed *out, const struct op_options *options,
     size_t rows, size_t outputs, size_t inputs);
 

@@ -146,12 +146,13 @@ load(struct session *s, const struct message_open *m, struct refusal *r)
 
 	if (model_files_open(&s->files, m->model_path, r) != 0)
 		return -1;
-	if (pthread_create(&text.thread, NULL, run_text_thread, &text) != 0)
-		return no_memory(r);
+	/* Measured before there is other work. */
 	if (s->compute_auto)
 		compute = choose_compute(s);
 	else
 		compute = strcmp(m->compute, "bf16") == 0 ? OP_BF16 : OP_F32;
+	if (pthread_create(&text.thread, NULL, run_text_thread, &text) != 0)
+		return no_memory(r);
 	rc = session_start(s, compute, r);
 	pthread_join(text.thread, NULL);
 	if (rc == 0 && text.rc != 0) {
