@@ -44,7 +44,7 @@ for device in LITTLE, MUCH:
     with Gpu() as t:
         t.set_device(**device)
         s, ids = prepared(t)
-        want[device["EMU_MEMORY"]] = split(t), run(t, s, ids, 4)
+        want[device["EMU_MEMORY"]] = split(t), run(t, s, ids, 2)
         t.close(s, "?force=true")
 (few, little), (many, much) = want.values()
 check(few < 700 < 1000 < many and little != much and all(step[0] == 200 for step in little + much),
@@ -55,12 +55,12 @@ for before, after, steps in (LITTLE, MUCH, little), (MUCH, LESS, much), (MUCH, L
     with Gpu() as t:
         t.set_device(**before)
         s, ids = prepared(t)
-        run(t, s, ids, 2)
+        run(t, s, ids, 1)
         t.set_device(**after)
         t.kill_workers()
-        got, status = run(t, s, ids, 2 if steps else 1), t.status(s)
+        got, status = run(t, s, ids, 1), t.status(s)
         if steps:
-            check(got == steps[2:] and status["replay_differences"] == 0 and status["restarts"] == 1, "replayed", got,
+            check(got == steps[1:] and status["replay_differences"] == 0 and status["restarts"] == 1, "replayed", got,
                   steps, status, t.logged())
         else:
             check(got[0][0] == 503 and "the session began with micro-batches of that size" in t.logged(), "waits", got)
