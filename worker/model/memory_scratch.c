@@ -21,6 +21,7 @@ enum {
 	CUDA_HEAD_LEAST = 512,	     /* head_loss.cu */
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
+	CUDA_LINE = 256,	     /* gpu.h: line_up */
 	CUDA_TILE = 12,		     /* tiles.cu: a tile; each sequence has one at least */
 };
 
@@ -50,8 +51,8 @@ up(size_t n, size_t unit)
 	return (n / unit + (n % unit != 0)) * unit;
 }
 
-/* a * b * c bytes in whole cache lines. Anything above a quarter of what can be is an overflow, so
-   that a few of these can be added up. */
+/* a * b * c bytes in whole lines, as the backend cuts its scratch. Anything above a quarter of what
+   can be is an overflow, so that a few of these can be added up. */
 static size_t
 area(struct sizes *z, size_t a, size_t b, size_t c)
 {
@@ -62,7 +63,7 @@ area(struct sizes *z, size_t a, size_t b, size_t c)
 		z->overflow = true;
 		return 0;
 	}
-	return up(n, 64);
+	return up(n, z->backend->cuda ? CUDA_LINE : 64);
 }
 
 static void
