@@ -149,11 +149,14 @@ test: deps
 	@tests/run.sh $(BUILD)
 
 # The same checks over a folder of golden cases: models/, tokenizers/, templates/, masks/, what is there.
+# BACKEND=cuda-emu has the models computed by the emulated CUDA kernels, BACKEND=cuda by a GPU.
+GOLDEN_cuda-emu := $(BUILD)/cuda-emu/fast/golden_models
+GOLDEN_cuda := $(BUILD)/cuda/golden_models
 .PHONY: golden
 golden:
 	@$(if $(DIR),,$(error say make golden DIR=folder))tests/fetch.sh
-	@$(MAKE) --no-print-directory $(JOBS) unit
-	@tests/golden.sh $(BUILD) $(DIR)
+	@$(MAKE) --no-print-directory $(JOBS) unit $(GOLDEN_$(BACKEND))
+	@tests/golden.sh $(BUILD) $(DIR) $(BACKEND)
 
 # Real PEFT loads what is saved and computes our logits. PEFT= a Python with torch, transformers, peft, gguf.
 .PHONY: check-peft
@@ -234,7 +237,7 @@ help:
 	@echo 'make cuda         compiles the CUDA kernels with nvcc [NVCC=]'
 	@echo 'make check-gpu    proves and times them on the GPU of this machine [PART=]'
 	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'
-	@echo 'make golden DIR=  checks against a folder of recorded truth'
+	@echo 'make golden DIR=  checks against a folder of recorded truth [BACKEND=cuda-emu|cuda]'
 	@echo 'make bench        speed and memory [PEER=python]'
 	@echo 'make roofline     what a step would take at best on a GPU, on paper [CARD= MODEL= TOKENS= RANK=]'
 	@echo 'make chaos        a training run while workers, stepd, network, disk and store fail [SEED=]'

@@ -1,12 +1,13 @@
 #!/bin/sh
 # make check-gpu: proves the CUDA backend on the device at hand. No network. PART= runs one of
-# probe ops golden e2e speed sanitizer; without it all run, in this order. e2e needs Python and is
-# skipped by name where there is none, compute-sanitizer likewise. MODELS= OPS_MODELS= TOKENS= are for speed, whose
+# probe ops golden e2e speed sanitizer; without it all run, in this order, the last as long as SECONDS_IN_ALL
+# are not over. compute-sanitizer, and Python for some of e2e, are skipped by name where they are not. MODELS= OPS_MODELS= TOKENS= are for speed, whose
 # models need up to 16 GB below TMPDIR for a moment.
 # Usage: tests/check_gpu.sh BUILD FOLDER: of the programs that are linked with CUDA's ops
 set -u
 build=$1 cuda=$2
 passed=0 failed=0
+began=$(date +%s)
 scratch=$(mktemp -d)
 log=$scratch/log
 trap 'rm -rf "$scratch"' EXIT
@@ -79,11 +80,12 @@ refused() {
 
 # By stepd: with its sandbox, and where that fails without it, so that it is known which of the two it is.
 e2e() {
+	before=$failed
+	count e2e/train sh tests/gpu_train.sh "$build" "$cuda/stepd-worker"
 	if ! command -v python3 >/dev/null; then
-		echo "skipped: e2e needs python3"
+		echo "skipped: e2e/session and e2e/contract need python3"
 		return
 	fi
-	before=$failed
 	count e2e/session env STEPD_BUILD="$build" GPU_WORKER="$cuda/stepd-worker" python3 tests/http/gpu_session.py
 	count e2e/contract env STEPD_BUILD="$cuda" sh tests/http/contract_replay.sh
 	[ "$failed" -gt "$before" ] || return
@@ -120,6 +122,10 @@ sanitizer() {
 		return
 	fi
 	for tool in memcheck racecheck initcheck; do
+		if [ $(($(date +%s) - began + 2 * LIMIT)) -gt "${SECONDS_IN_ALL:-350}" ]; then
+			echo "skipped: $tool: no time left of ${SECONDS_IN_ALL:-350} s (PART=sanitizer)"
+			continue
+		fi
 		count "$tool/attention" compute-sanitizer --tool $tool --error-exitcode 9 \
 			"$cuda/test_op_attention" packed_is_alone cached
 		count "$tool/head_loss" compute-sanitizer --tool $tool --error-exitcode 9 \

@@ -1,17 +1,30 @@
 #!/bin/sh
 # make golden DIR=folder: runs each golden program over the folder of its name below DIR (models/,
 # tokenizers/, templates/, masks/), or over DIR itself where its files are those of one, and adds up.
-# Usage: tests/golden.sh BUILD DIR
+# BACKEND: cpu, cuda-emu (the emulated CUDA kernels) or cuda (on a GPU), which matter to models/ alone.
+# Usage: tests/golden.sh BUILD DIR [BACKEND]
 set -u
-build=$1 dir=$2
+build=$1 dir=$2 backend=${3:-cpu}
+case $backend in
+cpu) models=$build/tests/golden_models ;;
+cuda-emu) models=$build/cuda-emu/fast/golden_models ;;
+cuda) models=$build/cuda/golden_models ;;
+*)
+	echo "golden: BACKEND is cpu, cuda-emu or cuda, not $backend" >&2
+	exit 2
+	;;
+esac
+# The emulation's own checks are those of its tests.
+export EMU_GUARD=0
 passed=0 failed=0 ran=0
 
 check() {
-	what=$1 folder=$2
-	[ -x "$build/tests/golden_$what" ] && [ -d "$folder" ] || return 0
+	what=$1 folder=$2 program=$build/tests/golden_$1
+	[ "$what" != models ] || program=$models
+	[ -x "$program" ] && [ -d "$folder" ] || return 0
 	ran=1
 	log=$(mktemp)
-	"$build/tests/golden_$what" "$folder" | tee "$log" | grep -vE '^[0-9]+ passed, [0-9]+ failed$'
+	"$program" "$folder" | tee "$log" | grep -vE '^[0-9]+ passed, [0-9]+ failed$'
 	line=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
 	rm -f "$log"
 	if [ -z "$line" ]; then
@@ -35,6 +48,7 @@ holds() {
 }
 
 kinds='models tokenizers templates masks'
+[ "$backend" = cpu ] || kinds=models
 for what in $kinds; do
 	holds "$what" "$dir/$what" && check "$what" "$dir/$what"
 done

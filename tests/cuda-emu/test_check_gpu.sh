@@ -46,6 +46,12 @@ for words in '64 tokens: .* tokens/s' 'GB planned, .* GB taken' '^all .* tokens/
 	ok $? "nothing like '$words'"
 done
 
+# The model of e2e/train is what its maker makes.
+python3 tests/data/models/make_tiny.py "$folder/tiny" && diff -r "$folder/tiny" tests/data/models/tiny >"$log"
+ok $? "tests/data/models/tiny is another than make_tiny.py makes"
+sh tests/gpu_train.sh "$build" "$folder/stepd-worker" >"$log" 2>&1
+ok $? "a run by stepctl"
+
 printf '#!/bin/sh\nexit 3\n' >"$folder/test_op_broken"
 printf '#!/bin/sh\nsleep 600\n' >"$folder/test_op_endless"
 chmod +x "$folder"/test_op_broken "$folder"/test_op_endless
