@@ -99,26 +99,39 @@ find_gpus(struct driver_nodes *out, const char *root, const struct driver_choice
 	return all;
 }
 
-/* Where the driver's files are not to be seen: the nodes themselves, as long as there is one. */
-static int
-find_devices(struct driver_nodes *out, const char *root)
+/* The numbers behind `prefix` in the names of a folder below root, `most` of them. How many. */
+static size_t
+find_numbers(int *out, size_t most, const char *root, const char *folder, const char *prefix)
 {
-	char folder[PATH_MAX];
+	char path[PATH_MAX];
 	struct dirent *entry;
+	size_t count = 0, len = strlen(prefix);
 	DIR *d;
 
-	snprintf(folder, sizeof(folder), "%s/dev", root);
-	d = opendir(folder);
-	while (d != NULL && (entry = readdir(d)) != NULL && out->count < DRIVER_GPUS_MAX) {
-		struct driver_gpu *gpu = &out->gpus[out->count];
+	snprintf(path, sizeof(path), "%s%s", root, folder);
+	d = opendir(path);
+	while (d != NULL && count < most && (entry = readdir(d)) != NULL) {
 		char rest;
 
-		if (sscanf(entry->d_name, "nvidia%d%c", &gpu->minor, &rest) == 1)
-			out->count++;
+		if (strncmp(entry->d_name, prefix, len) == 0 &&
+		    sscanf(entry->d_name + len, "%d%c", &out[count], &rest) == 1)
+			count++;
 	}
 	if (d != NULL)
 		closedir(d);
-	return (int)out->count;
+	return count;
+}
+
+/* Where the driver's files are not to be seen: the nodes themselves, as long as there is one. */
+static size_t
+find_devices(struct driver_nodes *out, const char *root)
+{
+	int minors[DRIVER_GPUS_MAX];
+
+	out->count = find_numbers(minors, DRIVER_GPUS_MAX, root, "/dev", "nvidia");
+	for (size_t i = 0; i < out->count; i++)
+		out->gpus[i].minor = minors[i];
+	return out->count;
 }
 
 /* Who may use a part shows it by opening the nodes of the part, and of the share of it. */
@@ -142,24 +155,6 @@ find_part(struct driver_nodes *out, const char *root, const struct driver_part *
 	return true;
 }
 
-/* For a probe, which looks at all that there is. */
-static void
-find_all_caps(struct driver_nodes *out, const char *root)
-{
-	char folder[PATH_MAX];
-	struct dirent *entry;
-	DIR *d;
-
-	snprintf(folder, sizeof(folder), "%s/dev/nvidia-caps", root);
-	d = opendir(folder);
-	while (d != NULL && (entry = readdir(d)) != NULL && out->cap_count < DRIVER_CAPS_MAX) {
-		if (sscanf(entry->d_name, "nvidia-cap%d", &out->caps[out->cap_count]) == 1)
-			out->cap_count++;
-	}
-	if (d != NULL)
-		closedir(d);
-}
-
 int
 driver_nodes_find(struct driver_nodes *out, const char *root, const struct driver_choice *choice,
     struct refusal *r)
@@ -180,7 +175,9 @@ driver_nodes_find(struct driver_nodes *out, const char *root, const struct drive
 	if (find_gpus(out, root, &whole) < 0 && find_devices(out, root) == 0)
 		return 0;
 	if (choice->uuid == NULL) {
-		find_all_caps(out, root);
+		/* A probe looks at all that there is. */
+		out->cap_count = find_numbers(
+		    out->caps, DRIVER_CAPS_MAX, root, "/dev/nvidia-caps", "nvidia-cap");
 		return 0;
 	}
 	if (out->count != 1)
