@@ -90,8 +90,9 @@ $(BENCH_BIN): $(BUILD)/tests/%: $(BUILD)/tests/bench/%.o $(BUILD)/libkernels.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ -ldnnl $(OPENMP_LIB) -lm
 # What a step would take at best on cards that are not here.
-$(BUILD)/tests/test_roofline: $(BUILD)/tests/bench/roofline_ops.o
-$(BUILD)/tests/roofline: $(addprefix $(BUILD)/tests/bench/,roofline.o roofline_ops.o) $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
+ROOFLINE_OBJ := $(call objects,$(wildcard tests/bench/roofline_*.c))
+$(BUILD)/tests/test_roofline: $(ROOFLINE_OBJ)
+$(BUILD)/tests/roofline: $(BUILD)/tests/bench/roofline.o $(ROOFLINE_OBJ) $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
 # What tests/peft compares with real PEFT.

@@ -17,6 +17,7 @@
 
 #include "kernels/device.h"
 #include "tests/bench/random_model.h"
+#include "tests/bench/roofline_ops.h"
 #include "worker/train/step.h"
 
 enum { RANK = 8, MOST = 4, RUNS = 4, TWICE = 3 };

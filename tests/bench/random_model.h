@@ -5,7 +5,7 @@
 #ifndef TESTS_BENCH_RANDOM_MODEL_H
 #define TESTS_BENCH_RANDOM_MODEL_H
 
-#include "tests/bench/roofline_ops.h"
+#include "tests/bench/roofline_models.h"
 
 /* Bytes of the weights. */
 size_t random_model_bytes(const struct roof_model *m);

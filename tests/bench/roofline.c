@@ -237,7 +237,7 @@ main(void)
 	}
 	if (rows == 0) {
 		fprintf(stderr, "no such CARD or MODEL: A10, L4, A100, H100, H200; the models are "
-				"in tests/bench/roofline_ops.c\n");
+				"in tests/bench/roofline_models.c\n");
 		return 2;
 	}
 	print_references();
