@@ -27,6 +27,7 @@ EMU_self_race := -O2 -march=x86-64-v3
 EMU_self_gcc := $(EMU_gcc)
 EMU_SRC := $(filter-out tests/cuda-emu/race.cpp,$(wildcard tests/cuda-emu/*.cpp))
 EMU_KERNELS := $(sort $(wildcard kernels/*.cu))
+EMU_PLANTED := $(sort $(wildcard tests/cuda-emu/planted/*.cu))
 EMU_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_op_*.c))
 
 emu_objects = $(patsubst %,$(EMU_BUILD)/$(1)/%.o,$(EMU_SRC) $(if $(filter race,$(1)),tests/cuda-emu/race.cpp))
@@ -41,7 +42,7 @@ $$(EMU_BUILD)/$(1)/%.cu.o: %.cu
 	$$(call SAY,emu)$$(call emu_cxx,$(1)) $$(EMU_FLAGS) $$(EMU_$(1)) -x c++ -c -o $$@ $$<
 	$(if $(filter race,$(1)),@objcopy --redefine-sym memcpy=__tsan_memcpy \
 		--redefine-sym memset=__tsan_memset --redefine-sym memmove=__tsan_memmove $$@)
-$$(EMU_BUILD)/$(1)/planted: $$(EMU_BUILD)/$(1)/tests/cuda-emu/planted/planted.cu.o $$(call emu_objects,$(1))
+$$(EMU_BUILD)/$(1)/planted: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_PLANTED)) $$(call emu_objects,$(1))
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
 $$(EMU_BUILD)/$(1)/libkernels.a: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_KERNELS)) $$(call emu_objects,$(1)) \
 		$$(EMU_BUILD)/$(1)/kernels/dequant.c.o
