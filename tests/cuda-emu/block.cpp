@@ -130,6 +130,7 @@ fiber_main(void)
 		enter(me);
 		t->fiber = self;
 		emu_now.run(emu_now.context);
+		emu_pipe_commit(); /* what is on its way arrives, in time for nobody */
 		emu_pipe_wait(0);
 		t->state = EMU_DONE;
 		emu_now.live--;

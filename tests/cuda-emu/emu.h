@@ -130,6 +130,12 @@ cudaError_t emu_fail(cudaError_t error); /* remembers it for cudaGetLastError */
 /* shared.cpp: all static __shared__ arrays of the program. */
 void emu_shared_section(char **from, char **to);
 
+enum emu_access {
+	EMU_READ,
+	EMU_WRITE,
+	EMU_WRITE_LATER, /* begins now, and nobody may look until the same thread's EMU_WRITE */
+};
+
 /* race.cpp; empty where it is not linked. */
 enum emu_region {
 	EMU_SHARED,	 /* begins: nothing written */
@@ -142,7 +148,7 @@ extern "C" {
 void emu_race_segment(unsigned block, unsigned thread, unsigned barrier, unsigned warp);
 void emu_race_launch(const char *kernel, bool begin);
 void emu_race_region(void *memory, size_t bytes, emu_region region);
-void emu_race_access(void *memory, size_t bytes, bool write);
+void emu_race_access(void *memory, size_t bytes, emu_access how);
 char *emu_heap_base(size_t *bytes);
 }
 

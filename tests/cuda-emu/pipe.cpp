@@ -1,17 +1,20 @@
 /*
  * cp.async: the destination is filled with NaN when the copy is issued, and the bytes land at the
- * wait that must cover them, the latest moment that is allowed. So a wait too late and a barrier
- * that is missing after it both show.
+ * wait that must cover them, the latest moment that is allowed. So a wait too late, a barrier that
+ * is missing after it, and a copy that nobody committed all show: a wait is for committed groups
+ * (PTX ISA, cp.async.wait_group).
  */
 #include "emu.h"
 
 static void
-land(const emu_copy *c)
+land(const std::vector<emu_copy> &group)
 {
-	emu_race_access((void *)c->from, c->bytes, false);
-	emu_race_access(c->to, c->bytes + c->zeros, true);
-	memcpy(c->to, c->from, c->bytes);
-	memset((char *)c->to + c->bytes, 0, c->zeros);
+	for (const emu_copy &c : group) {
+		emu_race_access((void *)c.from, c.bytes, EMU_READ);
+		emu_race_access(c.to, c.bytes + c.zeros, EMU_WRITE);
+		memcpy(c.to, c.from, c.bytes);
+		memset((char *)c.to + c.bytes, 0, c.zeros);
+	}
 }
 
 void
@@ -23,6 +26,8 @@ emu_pipe_copy(void *to, const void *from, size_t bytes, size_t zeros)
 		t->open = new std::vector<emu_copy>;
 		t->groups = new std::vector<std::vector<emu_copy>>;
 	}
+	emu_race_access((void *)from, bytes, EMU_READ);
+	emu_race_access(to, bytes + zeros, EMU_WRITE_LATER);
 	emu_fill(to, bytes + zeros);
 	t->open->push_back({to, from, bytes, zeros});
 }
@@ -46,13 +51,7 @@ emu_pipe_wait(int keep)
 	if (t->open == nullptr)
 		return;
 	while ((int)t->groups->size() > keep) {
-		for (const emu_copy &c : t->groups->front())
-			land(&c);
+		land(t->groups->front());
 		t->groups->erase(t->groups->begin());
-	}
-	if (keep == 0) {
-		for (const emu_copy &c : *t->open)
-			land(&c);
-		t->open->clear();
 	}
 }

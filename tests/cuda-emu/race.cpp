@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 static const unsigned ATOMIC = 0x80000000u;
-enum { NOT_ALLOCATED, ALLOCATED, WRITTEN };
+enum { NOT_ALLOCATED, ALLOCATED, WRITTEN, ON_ITS_WAY /* by cp.async */ };
 
 struct segment {
 	unsigned block, thread, barrier, warp;
@@ -157,6 +157,9 @@ access(void *memory, size_t bytes, bool write, bool atomic, bool aligned, void *
 
 		if (!is_shared && c->state == NOT_ALLOCATED)
 			report("access outside any allocation", p + i, false, 0, pc);
+		if (c->state == ON_ITS_WAY)
+			report("access to what cp.async still brings", p + i, is_shared, c->writer,
+			    pc);
 		if (writer >= oldest && writer != current && races(c->writer, atomic))
 			report(write ? "write after write" : "read after write", p + i, is_shared,
 			    c->writer, pc);
@@ -232,10 +235,19 @@ emu_atomic(void *address, size_t bytes)
 	access(address, bytes, true, true, true, PC);
 }
 
+/* Of cp.async alone: what is on its way may be written by its arrival. */
 void
-emu_race_access(void *memory, size_t bytes, bool write)
+emu_race_access(void *memory, size_t bytes, emu_access how)
 {
-	access(memory, bytes, write, false, false, PC);
+	bool is_shared;
+	unsigned oldest;
+	cell *c = find((char *)memory, &is_shared, &oldest);
+
+	for (size_t i = 0; c != nullptr && how == EMU_WRITE && i < bytes; i++)
+		c[i].state = WRITTEN;
+	access(memory, bytes, how != EMU_READ, false, false, PC);
+	for (size_t i = 0; c != nullptr && how == EMU_WRITE_LATER && i < bytes; i++)
+		c[i].state = ON_ITS_WAY;
 }
 
 void

@@ -24,9 +24,9 @@ emu_race_region(void *memory, size_t bytes, emu_region region)
 	(void)memory, (void)bytes, (void)region;
 }
 __attribute__((weak)) void
-emu_race_access(void *memory, size_t bytes, bool write)
+emu_race_access(void *memory, size_t bytes, emu_access how)
 {
-	(void)memory, (void)bytes, (void)write;
+	(void)memory, (void)bytes, (void)how;
 }
 __attribute__((weak)) void
 emu_atomic(void *address, size_t bytes)

@@ -53,8 +53,11 @@ unwritten_memory|64 wrong|64 wrong|RACE CHECK: uninitialised read|64 wrong
 add_across_blocks|-|-|RACE CHECK: write after write|-
 shared_add|-|-|RACE CHECK: write after write|-
 warp_exchange|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read|[0-9]+ wrong
-pipe_short_wait|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read|[0-9]+ wrong
+pipe_short_wait|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: access to what cp.async|[0-9]+ wrong
+pipe_no_commit|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: access to what cp.async|[0-9]+ wrong
 pipe_no_barrier|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read|[0-9]+ wrong
+pipe_writes_again|-|-|RACE CHECK: access to what cp.async|-
+refill_async|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: read after write|[0-9]+ wrong
 not_in_mask|not in mask|not in mask|not in mask|not in mask
 shuffle_from_nowhere|32 wrong|32 wrong|32 wrong|32 wrong
 divergent_barrier|divergent __syncthreads|divergent __syncthreads|divergent __syncthreads|divergent __syncthreads
