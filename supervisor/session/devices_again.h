@@ -1,8 +1,8 @@
 /*
  * Looking for GPUs while stepd runs: one that came has a slot then, one that is gone or computes no
  * more has a closed one. The probe runs in a thread, one at a time, and does not compute on those
- * that sessions have. One that failed under a worker is looked at until it computes, and the
- * sessions that had it come back then by themselves.
+ * that sessions have. One that failed under a worker, or was not there for a session of an earlier
+ * start, is looked at until it computes, and the sessions come back then by themselves.
  *
  * A device node that was made after stepd started cannot be opened by its workers, where Landlock
  * holds stepd (privileges_files.h): such a GPU is found not to compute, and waits for a restart.
@@ -15,7 +15,7 @@
 enum devices_reason {
 	DEVICES_ASKED,	/* by SIGHUP, or a worker doubted its GPU: at once */
 	DEVICES_LACKED, /* no slot was free: once a minute at most */
-	DEVICES_FAILED, /* one did, under a worker: at once, and the later the more often of late */
+	DEVICES_FAILED, /* sessions wait for one: at once, and the later the more often of late */
 };
 
 /* 0 or -ENOMEM. stop ends what is under way; free is after its end (offload_finish). */

@@ -149,7 +149,7 @@ struct session_restore {
 	bool failed;	       /* not to be tried again */
 	bool newer;	       /* for its journal is a newer stepd's */
 	bool given_up;	       /* by an earlier stepd */
-	bool waits_for_device; /* its slot was closed: it comes back when there is one again */
+	bool waits_for_device; /* has no slot: it comes back when there is one again */
 	bool fetched;	       /* from an upload; a RESTORE that is under way asked for it */
 	uint64_t resend_to; /* steps up to this one are lost, and have to be sent again; 0: none */
 	bool read;	    /* its datums were read from the disk */

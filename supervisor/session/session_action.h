@@ -103,6 +103,8 @@ void session_recall_asked(struct session *s);
 bool session_take_place(struct session *s, const char **why);
 /* session_revive.c: model_path; or "" and the error of models_find(). */
 int session_find_model(struct session *s, const char **why);
+/* session_revive.c: it has no place; where one may come while stepd runs, it is waited for. */
+void session_wait_for_device(struct session *s);
 /* session_revive.c: there is a device again for one that waits for it. */
 void session_come_back(struct session *s);
 /* session_revive.c: stepd was started again; a session that had a worker gets one. 0 or -ENOMEM. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/devices.h"
 #include "supervisor/session/models.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
@@ -88,19 +89,13 @@ session_take_place(struct session *s, const char **why)
 	return error == 0 || error == -EAGAIN;
 }
 
-int
-session_revive(struct session *s)
+/* It has its place. From its anchor, which this stepd may not have read yet. 0 or -ENOMEM. */
+static int
+bring_back(struct session *s)
 {
-	const char *why;
-
-	if (!session_take_place(s, &why)) {
-		log_error("session %s: %s", s->record.id, why);
-		leave(s, s->slot != NULL ? "has no model: it is not where it was"
-			 : has_kind(s)	 ? "has no device: another session has it"
-					 : kind_text(s));
-	} else if (s->anchor.unreadable) {
+	if (s->anchor.unreadable) {
 		leave(s, "has a snapshot of a newer stepd");
-	} else if (s->anchor.named) {
+	} else if (s->anchor.named && s->anchor.fd < 0) {
 		s->anchor.pruned = s->upload.url != NULL && s->upload.url_step < s->anchor.step
 				       ? s->upload.url_step
 				       : s->anchor.step;
@@ -112,7 +107,30 @@ session_revive(struct session *s)
 	return 0;
 }
 
-/* Its anchor is the one that it had; datums may have gone while others had the device. */
+int
+session_revive(struct session *s)
+{
+	const char *why;
+
+	if (session_take_place(s, &why))
+		return bring_back(s);
+	log_error("session %s: %s", s->record.id, why);
+	if (s->slot == NULL)
+		session_wait_for_device(s);
+	leave(s, s->slot != NULL ? "has no model: it is not where it was"
+		 : has_kind(s)	 ? "has no device: another session has it"
+				 : kind_text(s));
+	return 0;
+}
+
+void
+session_wait_for_device(struct session *s)
+{
+	s->restore.waits_for_device =
+	    s->record.kind != SLOT_CPU && devices_wanted(s->stepd->config);
+}
+
+/* Its datums may have gone while others had the device. */
 void
 session_come_back(struct session *s)
 {
@@ -127,7 +145,10 @@ session_come_back(struct session *s)
 	s->restore.tries = 0;
 	s->record.fate = FATE_OPEN;
 	sessions_keep(s);
-	checking_kept(s, NULL);
+	if (bring_back(s) == 0)
+		return;
+	session_wait_for_device(s);
+	leave(s, "has no snapshot: no memory to read it");
 }
 
 void

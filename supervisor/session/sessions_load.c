@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ipc/log.h"
+#include "supervisor/session/devices_again.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
 #include "supervisor/stepd.h"
@@ -84,6 +85,7 @@ int
 sessions_revive_all(struct stepd *s)
 {
 	struct sessions *all = s->sessions;
+	bool waits = false;
 	int error = 0;
 
 	for (struct session *at = all->first; at != NULL && error == 0; at = at->next) {
@@ -91,11 +93,19 @@ sessions_revive_all(struct stepd *s)
 			error = session_revive(at);
 	}
 	for (struct session *at = all->first; at != NULL && error == 0; at = at->next) {
-		if (at->restore.given_up && slots_any_free(&all->slots)) {
+		if (!at->restore.given_up)
+			continue;
+		if (slots_any_free(&all->slots, at->record.kind)) {
 			at->record.fate = FATE_OPEN;
 			error = session_revive(at);
+		} else if (!slots_have(&all->slots, at->record.kind)) {
+			session_wait_for_device(at);
 		}
 	}
+	for (struct session *at = all->first; at != NULL; at = at->next)
+		waits |= at->restore.waits_for_device;
+	if (waits)
+		devices_look_again(s, DEVICES_FAILED);
 	return error;
 }
 
@@ -107,7 +117,7 @@ sessions_come_back(struct stepd *s)
 	for (struct session *at = s->sessions->first; at != NULL; at = at->next) {
 		if (at->state != SESSION_NEEDS_RESTORE || !at->restore.waits_for_device)
 			continue;
-		if (slots_any_free(&s->sessions->slots))
+		if (slots_any_free(&s->sessions->slots, at->record.kind))
 			session_come_back(at);
 		all = all && at->slot != NULL;
 	}

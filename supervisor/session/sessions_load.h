@@ -15,10 +15,11 @@ struct stepd;
 int sessions_load(struct stepd *s);
 
 /* Gives a device to each session that was open, the newest first while there are devices, then to
-   those that an earlier start gave up; they come back in the background. 0 or -ENOMEM. */
+   those that an earlier start gave up; they come back in the background. Where there is no GPU for
+   one that was on a GPU, it is looked for from now on. 0 or -ENOMEM. */
 int sessions_revive_all(struct stepd *s);
-/* The same for those whose device failed under their worker, while stepd runs. Whether all have
-   one. */
+/* The same for those that wait for a device while stepd runs: theirs failed under their worker, or
+   was not there at the start. Whether all have one. */
 bool sessions_come_back(struct stepd *s);
 
 #endif

@@ -183,10 +183,10 @@ slots_any_taken(const struct slots *s)
 }
 
 bool
-slots_any_free(const struct slots *s)
+slots_any_free(const struct slots *s, enum slot_kind kind)
 {
 	for (size_t i = 0; i < s->count; i++) {
-		if (!s->slots[i].taken && !s->slots[i].closed)
+		if (is_of(&s->slots[i], kind) && !s->slots[i].taken && !s->slots[i].closed)
 			return true;
 	}
 	return false;

@@ -51,6 +51,6 @@ bool slots_have(const struct slots *s, enum slot_kind kind);
 /* NULL is allowed. */
 void slot_release(struct slot *slot);
 bool slots_any_taken(const struct slots *s);
-bool slots_any_free(const struct slots *s);
+bool slots_any_free(const struct slots *s, enum slot_kind kind);
 
 #endif

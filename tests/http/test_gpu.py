@@ -190,6 +190,34 @@ def lost():
         check(t.slot() == "free", "given back")
 
 
+@fault("a GPU is not there when stepd starts, and comes later",
+       "its sessions wait, over more than one start, and are back by themselves when a probe computes")
+def late():
+    t = Gpu()
+    run = Run(t)
+    run.step()
+    t.page.lose(True)
+    for signalled in signal.SIGKILL, signal.SIGTERM:
+        t.end(signalled)
+        t = run.t = Gpu(t.folder)
+        status, body, headers = run.train()
+        st = t.status(run.session)
+        check((st["state"], st["step"]) == ("needs_restore", 1), "waits", st)
+        check(status == 200 and body["loss"] == run.losses[0] and "stepd-step" in headers, "kept", status, body)
+        run.number += 1
+        status, body, headers = run.train()
+        run.number -= 1
+        check(status == 503 and "computes again" in body["detail"] and headers["retry-after"] == "30", "503", body)
+        check(any("waits for its device" in a for a in t.document()["attention"]), "attention", t.document())
+    t.page.lose(False)
+    until("back by itself", lambda: t.status(run.session)["state"] == "ready")
+    run.step()
+    check(run.losses == PEACE[:2], "goes on", run.losses)
+    t.close(run.session, "?force=true")
+    check(t.slot() == "free", "given back")
+    t.__exit__(None)
+
+
 @fault("a GPU fails while a session opens", "503, the session is not there; the slot is free when a probe computes")
 def lost_while_opening():
     with Gpu() as t:
@@ -259,6 +287,7 @@ blamed()
 out_of_memory()
 memory_error()
 lost()
+late()
 lost_while_opening()
 at_random()
 finish()

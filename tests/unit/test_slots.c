@@ -41,8 +41,10 @@ TEST(one_session_each)
 	set_up(&s);
 	slot = slots_take(&s, SLOT_GPU);
 	CHECK(slot != NULL && slots_take(&s, SLOT_ANY) == NULL && slots_take(&s, SLOT_CPU) == NULL);
-	CHECK(slots_have(&s, SLOT_GPU) && !slots_have(&s, SLOT_CPU) && !slots_any_free(&s));
+	CHECK(
+	    slots_have(&s, SLOT_GPU) && !slots_have(&s, SLOT_CPU) && !slots_any_free(&s, SLOT_ANY));
 	slot_release(slot);
+	CHECK(slots_any_free(&s, SLOT_GPU) && !slots_any_free(&s, SLOT_CPU));
 	CHECK(slots_take(&s, SLOT_ANY) == slot);
 }
 
@@ -58,7 +60,8 @@ TEST(one_that_failed_stays_closed)
 	CHECK(!slot->closed);
 	slot->failed = true;
 	slot_release(slot);
-	CHECK(!slots_have(&s, SLOT_GPU) && !slots_any_free(&s) && slots_take(&s, SLOT_ANY) == NULL);
+	CHECK(!slots_have(&s, SLOT_GPU) && !slots_any_free(&s, SLOT_ANY) &&
+	      slots_take(&s, SLOT_ANY) == NULL);
 	update(&s, false, true);
 	CHECK(slots_take(&s, SLOT_ANY) == NULL);
 	update(&s, false, false);
@@ -66,7 +69,7 @@ TEST(one_that_failed_stays_closed)
 	update(&s, true, false);
 	CHECK(slots_take(&s, SLOT_GPU) == slot);
 	slot_release(slot);
-	CHECK(slots_any_free(&s));
+	CHECK(slots_any_free(&s, SLOT_ANY));
 }
 
 TEST_MAIN(TEST_CASE(one_session_each), TEST_CASE(one_that_failed_stays_closed))
