@@ -14,6 +14,7 @@
 #include <emu_ptx.h>
 
 struct emu_cublas {
+	cudaStream_t stream;
 	bool workspace; /* the caller's, not one of the library's own */
 	bool tf32;	/* float32 operands are cut to 10 bits, as the environment may ask */
 };
@@ -51,9 +52,9 @@ cublasSetStream(cublasHandle_t handle, cudaStream_t stream)
 {
 	cublasStatus_t status;
 
-	(void)stream;
 	if (emu_blas_refuses(EMU_BLAS, "cublasSetStream", &status))
 		return status;
+	handle->stream = stream;
 	handle->workspace = false;
 	return CUBLAS_STATUS_SUCCESS;
 }
@@ -199,6 +200,45 @@ extent(int ld, int rows, int cols, size_t size)
 	return rows > 0 && cols > 0 ? ((size_t)ld * (cols - 1) + rows) * size : 0;
 }
 
+/* All of a product but its checks; a and b as they are stored. */
+struct emu_product {
+	const void *a, *b;
+	void *c;
+	cudaDataType type, type_c;
+	int m, n, k, lda, ldb, ldc;
+	bool turn_a, turn_b, tf32;
+	float by, keep;
+};
+
+static void
+multiply_now(const emu_product &p)
+{
+	emu_heap_use heap;
+	std::vector<float> left = widen(p.a, p.type, p.lda, p.m, p.k, p.turn_a);
+	std::vector<float> right = widen(p.b, p.type, p.ldb, p.k, p.n, p.turn_b);
+	std::vector<float> product((size_t)p.m * p.n);
+
+	for (std::vector<float> *operand : {&left, &right})
+		for (size_t i = 0; p.tf32 && i < operand->size(); i++)
+			(*operand)[i] =
+			    __uint_as_float(__float_as_uint((*operand)[i]) & 0xffffe000u);
+	sum_products(product, left, right, p.m, p.n, p.k, p.type == CUDA_R_16BF,
+	    ((uintptr_t)p.a | (uintptr_t)p.b | (uintptr_t)p.c) % 256 == 0);
+	put(p.c, p.type_c, p.ldc, product.data(), p.m, p.n, p.by, p.keep);
+}
+
+/* Every operand within its allocation, also when a graph is launched. */
+static void
+check_operands(const emu_product &p)
+{
+	size_t size = size_of(p.type);
+
+	if (!emu_inside(p.a, extent(p.lda, p.turn_a ? p.k : p.m, p.turn_a ? p.m : p.k, size)) ||
+	    !emu_inside(p.b, extent(p.ldb, p.turn_b ? p.n : p.k, p.turn_b ? p.k : p.n, size)) ||
+	    !emu_inside(p.c, extent(p.ldc, p.m, p.n, size_of(p.type_c))))
+		emu_die("cublasGemmEx: an operand is outside its allocation");
+}
+
 cublasStatus_t
 cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n,
     int k, const void *alpha, const void *a, cudaDataType type_a, int lda, const void *b,
@@ -206,9 +246,10 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
     cublasComputeType_t compute, cublasGemmAlgo_t algorithm)
 {
 	bool turn_a = op_a == CUBLAS_OP_T, turn_b = op_b == CUBLAS_OP_T;
-	size_t size = size_of(type_a);
-	float by = *(const float *)alpha, keep = *(const float *)beta;
+	emu_product p = {a, b, c, type_a, type_c, m, n, k, lda, ldb, ldc, turn_a, turn_b,
+	    handle->tf32, *(const float *)alpha, *(const float *)beta};
 	cublasStatus_t status;
+	cudaError_t error;
 
 	(void)algorithm;
 	if (!handle->workspace)
@@ -221,21 +262,11 @@ cublasGemmEx(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op
 		return CUBLAS_STATUS_NOT_SUPPORTED;
 	if (emu_blas_refuses(EMU_GEMM, "cublasGemmEx", &status))
 		return status;
-	if (!emu_inside(a, extent(lda, turn_a ? k : m, turn_a ? m : k, size)) ||
-	    !emu_inside(b, extent(ldb, turn_b ? n : k, turn_b ? k : n, size)) ||
-	    !emu_inside(c, extent(ldc, m, n, size_of(type_c))))
-		emu_die("cublasGemmEx: an operand is outside its allocation");
-	emu_heap_use heap;
-	std::vector<float> left = widen(a, type_a, lda, m, k, turn_a);
-	std::vector<float> right = widen(b, type_b, ldb, k, n, turn_b);
-	std::vector<float> product((size_t)m * n);
-
-	for (std::vector<float> *operand : {&left, &right})
-		for (size_t i = 0; handle->tf32 && i < operand->size(); i++)
-			(*operand)[i] =
-			    __uint_as_float(__float_as_uint((*operand)[i]) & 0xffffe000u);
-	sum_products(product, left, right, m, n, k, type_a == CUDA_R_16BF,
-	    ((uintptr_t)a | (uintptr_t)b | (uintptr_t)c) % 256 == 0);
-	put(c, type_c, ldc, product.data(), m, n, by, keep);
+	check_operands(p);
+	/* a recording that is spoilt: the library knows no more than that it failed */
+	if (emu_recorded(
+		handle->stream, [=]() { check_operands(p), multiply_now(p); }, &error))
+		return error == cudaSuccess ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INTERNAL_ERROR;
+	multiply_now(p);
 	return CUBLAS_STATUS_SUCCESS;
 }

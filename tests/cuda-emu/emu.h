@@ -4,14 +4,15 @@
  * One fiber for each CUDA thread of a block, one block after another, all on one thread of the
  * machine: fiber.cpp switches, block.cpp decides who runs, warp.cpp and pipe.cpp are the operations
  * of a warp, launch.cpp runs a grid, memory.cpp owns the device's memory, host.cpp what the host
- * shares with it and waits for, cublas.cpp multiplies, fail.cpp makes calls fail, race.cpp (linked
- * in the race build only) sees every access.
+ * shares with it and waits for, graph.cpp records, cublas.cpp multiplies, fail.cpp makes calls
+ * fail, race.cpp (linked in the race build only) sees every access.
  */
 #ifndef CUDA_EMU_EMU_H
 #define CUDA_EMU_EMU_H
 
 #include <cuda_runtime.h>
 
+#include <functional>
 #include <mutex>
 #include <vector>
 
@@ -102,6 +103,8 @@ void emu_fill(void *memory, size_t bytes); /* with 0xff: NaN, -1 */
 bool emu_is_device(const void *p);
 bool emu_inside(const void *p, size_t bytes); /* one allocation holds it all */
 void emu_heap_open(bool open);
+bool emu_take(size_t bytes); /* for the driver, where so many are free */
+void emu_give(size_t bytes);
 extern std::recursive_mutex emu_lock;
 /* The heap is readable in this scope, for one thread of the machine at a time. */
 struct emu_heap_use {
@@ -122,6 +125,19 @@ struct emu_counts;
 void emu_count(unsigned long emu_counts::*what);
 void emu_copy_host(void *host, size_t bytes, bool to_host); /* done as if at once: it was not */
 void emu_wait_for_all(void);
+bool emu_is_pinned(const void *p, size_t bytes);
+
+/* graph.cpp */
+typedef std::function<void(void)> emu_node;
+cudaStream_t emu_stream_new(void);
+void emu_stream_free(cudaStream_t stream);
+bool emu_records(cudaStream_t stream);
+/* Whether the stream records: the node is what will be done then, and *error what the call returns.
+ */
+bool emu_recorded(cudaStream_t stream, emu_node node, cudaError_t *error);
+/* Whether this thread records, which does not allow the call: *error = why, and the recording is
+   spoilt. */
+bool emu_forbidden(cudaError_t why, cudaError_t *error);
 
 /* fail.cpp: whether a call is not to be done, but to return *error, which may be success. */
 bool emu_refuses(emu_class c, const char *name, cudaError_t *error);

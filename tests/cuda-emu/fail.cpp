@@ -82,6 +82,9 @@ static bool
 passes(cudaError_t error)
 {
 	return error == cudaSuccess || error == cudaErrorMemoryAllocation ||
+	       error == cudaErrorNotSupported ||
+	       (error >= cudaErrorStreamCaptureUnsupported &&
+		   error <= cudaErrorStreamCaptureWrongThread) ||
 	       error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration ||
 	       error == cudaErrorInvalidDevice || error == cudaErrorLaunchOutOfResources;
 }
@@ -135,7 +138,7 @@ is_the_one(emu_class c, const char *name)
 static bool
 is_work(emu_class c)
 {
-	return c == EMU_LAUNCH || c == EMU_COPY || c == EMU_SET || c == EMU_GEMM;
+	return c == EMU_LAUNCH || c == EMU_COPY || c == EMU_SET || c == EMU_GEMM || c == EMU_GRAPH;
 }
 
 bool

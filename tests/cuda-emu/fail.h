@@ -27,6 +27,8 @@
 	X(STREAM, "stream", 2, "streams and events")                                               \
 	X(SYNC, "sync", 719, "what waits")                                                         \
 	X(ERROR, "error", 719, "cudaGetLastError")                                                 \
+	X(CAPTURE, "capture", 900, "what records, makes and ends graphs")                          \
+	X(GRAPH, "graph", 719, "cudaGraphLaunch")                                                  \
 	X(DEVICE, "device", 46, "what asks for, chooses or tunes a device")                        \
 	X(BLAS, "blas", 1, "a cuBLAS handle made, ended, tuned")                                   \
 	X(GEMM, "gemm", 13, "cuBLAS' products")

@@ -14,6 +14,7 @@
 
 struct emu_event {
 	unsigned long copies; /* that were begun before it */
+	bool recorded;	      /* last, by a stream that records: it never happens */
 };
 
 struct copy {
@@ -41,8 +42,8 @@ emu_counted(void)
 	return counts;
 }
 
-static bool
-is_pinned(const void *p, size_t bytes)
+bool
+emu_is_pinned(const void *p, size_t bytes)
 {
 	auto it = pinned.upper_bound((char *)p);
 
@@ -72,7 +73,7 @@ emu_copy_host(void *host, size_t bytes, bool to_host)
 {
 	if (bytes == 0)
 		return;
-	if (!is_pinned(host, bytes)) {
+	if (!emu_is_pinned(host, bytes)) {
 		emu_wait_for_all();
 		return;
 	}
@@ -98,7 +99,8 @@ cudaMallocHost(void **out, size_t bytes)
 	cudaError_t error;
 
 	*out = nullptr;
-	if (emu_refuses(EMU_HOST, "cudaMallocHost", &error))
+	if (emu_refuses(EMU_HOST, "cudaMallocHost", &error) ||
+	    emu_forbidden(cudaErrorStreamCaptureUnsupported, &error))
 		return error;
 	emu_count(&emu_counts::allocations);
 	*out = malloc(bytes + 1);
@@ -114,7 +116,8 @@ cudaFreeHost(void *memory)
 	std::lock_guard<std::recursive_mutex> guard(emu_lock);
 	cudaError_t error;
 
-	if (emu_refuses(EMU_HOST, "cudaFreeHost", &error) || memory == nullptr)
+	if (emu_refuses(EMU_HOST, "cudaFreeHost", &error) || memory == nullptr ||
+	    emu_forbidden(cudaErrorStreamCaptureUnsupported, &error))
 		return error;
 	if (pinned.count((char *)memory) == 0)
 		return emu_fail(cudaErrorInvalidValue);
@@ -156,9 +159,9 @@ cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
 
 	cudaError_t error;
 
-	(void)stream;
 	if (emu_refuses(EMU_STREAM, "cudaEventRecord", &error))
 		return error;
+	event->recorded = emu_records(stream);
 	event->copies = begun;
 	return cudaSuccess;
 }
@@ -171,8 +174,13 @@ cudaEventSynchronize(cudaEvent_t event)
 
 	cudaError_t error;
 
-	if (emu_refuses(EMU_SYNC, "cudaEventSynchronize", &error))
+	if (emu_refuses(EMU_SYNC, "cudaEventSynchronize", &error) ||
+	    emu_forbidden(
+		event->recorded ? cudaErrorCapturedEvent : cudaErrorStreamCaptureUnsupported,
+		&error))
 		return error;
+	if (event->recorded)
+		return emu_fail(cudaErrorCapturedEvent);
 	if (begun - on_their_way.size() < event->copies)
 		emu_count(&emu_counts::waits);
 	arrive(event->copies);
@@ -184,8 +192,8 @@ cudaStreamSynchronize(cudaStream_t stream)
 {
 	cudaError_t error;
 
-	(void)stream;
-	if (emu_refuses(EMU_SYNC, "cudaStreamSynchronize", &error))
+	if (emu_refuses(EMU_SYNC, "cudaStreamSynchronize", &error) ||
+	    (emu_records(stream) && emu_forbidden(cudaErrorStreamCaptureUnsupported, &error)))
 		return error;
 	emu_wait_for_all();
 	return cudaSuccess;

@@ -123,20 +123,13 @@ order_of(unsigned blocks)
 	return order;
 }
 
-void
-emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
-    emu_trampoline *run, void *context)
+/* All blocks of the grid. */
+static void
+run_grid(const char *name, dim3 grid, dim3 block, size_t shared, emu_trampoline *run, void *context)
 {
 	int threads = (int)(block.x * block.y * block.z);
 	char *from, *to;
-	cudaError_t error;
 
-	emu_open();
-	error = check(kernel, grid, block, shared);
-	if (error != cudaSuccess)
-		(void)emu_fail(error);
-	if (error != cudaSuccess || emu_refuses(EMU_LAUNCH, name, &error))
-		return;
 	emu_shared_section(&from, &to);
 	emu_heap_use heap;
 
@@ -163,4 +156,41 @@ emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t s
 	}
 	emu_race_launch(name, false);
 	emu_kernel = "no kernel";
+}
+
+/* A launch's arguments, for later. */
+static emu_node
+copy_launch(const char *name, dim3 grid, dim3 block, size_t shared, emu_trampoline *run,
+    const void *context, size_t bytes)
+{
+	enum { SIDE = 64 }; /* what any argument may be aligned to */
+	std::vector<unsigned char> copy(
+	    (const unsigned char *)context, (const unsigned char *)context + bytes);
+
+	return [=]() {
+		std::vector<unsigned char> room(bytes + SIDE);
+		unsigned char *at = room.data() + SIDE - (uintptr_t)room.data() % SIDE;
+
+		memcpy(at, copy.data(), bytes);
+		run_grid(name, grid, block, shared, run, at);
+	};
+}
+
+void
+emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
+    cudaStream_t stream, emu_trampoline *run, void *context, size_t bytes)
+{
+	cudaError_t error;
+
+	emu_open();
+	error = check(kernel, grid, block, shared);
+	if (error != cudaSuccess)
+		(void)emu_fail(error);
+	if (error != cudaSuccess || emu_refuses(EMU_LAUNCH, name, &error))
+		return;
+	if (!emu_records(stream))
+		run_grid(name, grid, block, shared, run, context);
+	else if (emu_recorded(
+		     stream, copy_launch(name, grid, block, shared, run, context, bytes), &error))
+		(void)emu_fail(error);
 }

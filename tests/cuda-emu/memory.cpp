@@ -96,7 +96,8 @@ cudaMalloc(void **out, size_t bytes)
 
 	heap_begin();
 	*out = nullptr;
-	if (emu_refuses(EMU_MALLOC, "cudaMalloc", &error) || bytes == 0)
+	if (emu_refuses(EMU_MALLOC, "cudaMalloc", &error) ||
+	    emu_forbidden(cudaErrorStreamCaptureUnsupported, &error) || bytes == 0)
 		return error;
 	if (bytes > memory_size - in_use)
 		return emu_fail(cudaErrorMemoryAllocation);
@@ -125,7 +126,8 @@ cudaFree(void *memory)
 	uintptr_t from, to;
 	cudaError_t error;
 
-	if (emu_refuses(EMU_FREE, "cudaFree", &error) || memory == nullptr)
+	if (emu_refuses(EMU_FREE, "cudaFree", &error) || memory == nullptr ||
+	    emu_forbidden(cudaErrorStreamCaptureUnsupported, &error))
 		return error;
 	if (it == allocations.end())
 		return emu_fail(cudaErrorInvalidValue);
@@ -158,10 +160,56 @@ cudaMemGetInfo(size_t *free_bytes, size_t *total)
 	return cudaSuccess;
 }
 
+bool
+emu_take(size_t bytes)
+{
+	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+
+	heap_begin();
+	if (bytes > memory_size - in_use)
+		return false;
+	in_use += bytes;
+	return true;
+}
+
+void
+emu_give(size_t bytes)
+{
+	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+
+	in_use -= bytes;
+}
+
 static bool
 side_right(const void *p, size_t bytes, bool device)
 {
 	return bytes == 0 || (device ? emu_inside(p, bytes) : !emu_is_device(p));
+}
+
+static void
+copy_now(void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+	emu_heap_use heap_is_open;
+
+	if (bytes > 0)
+		memmove(to, from, bytes);
+	if (kind == cudaMemcpyHostToDevice)
+		emu_copy_host((void *)from, bytes, false);
+	if (kind == cudaMemcpyDeviceToHost)
+		emu_copy_host(to, bytes, true);
+	if (kind != cudaMemcpyDeviceToHost)
+		emu_race_region(to, bytes, EMU_WRITTEN);
+}
+
+/* Memory of the host that is not pinned: such a copy waits. */
+static bool
+waits(const void *to, const void *from, size_t bytes, cudaMemcpyKind kind)
+{
+	const void *host = kind == cudaMemcpyHostToDevice   ? from
+			   : kind == cudaMemcpyDeviceToHost ? to
+							    : nullptr;
+
+	return host != nullptr && !emu_is_pinned(host, bytes);
 }
 
 cudaError_t
@@ -171,22 +219,28 @@ cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind, c
 	bool from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
 	cudaError_t error;
 
-	(void)stream;
 	if (!side_right(to, bytes, to_device) || !side_right(from, bytes, from_device))
 		return emu_fail(cudaErrorInvalidValue);
 	if (emu_refuses(EMU_COPY, "cudaMemcpyAsync", &error))
 		return error;
+	if (emu_records(stream) && waits(to, from, bytes, kind) &&
+	    emu_forbidden(cudaErrorStreamCaptureUnsupported, &error))
+		return error;
+	if (emu_recorded(
+		stream, [=]() { copy_now(to, from, bytes, kind); }, &error))
+		return emu_fail(error);
+	copy_now(to, from, bytes, kind);
+	return cudaSuccess;
+}
+
+static void
+set_now(void *to, int value, size_t bytes)
+{
 	emu_heap_use heap_is_open;
 
 	if (bytes > 0)
-		memmove(to, from, bytes);
-	if (kind == cudaMemcpyHostToDevice)
-		emu_copy_host((void *)from, bytes, false);
-	if (kind == cudaMemcpyDeviceToHost)
-		emu_copy_host(to, bytes, true);
-	if (to_device)
-		emu_race_region(to, bytes, EMU_WRITTEN);
-	return cudaSuccess;
+		memset(to, value, bytes);
+	emu_race_region(to, bytes, EMU_WRITTEN);
 }
 
 cudaError_t
@@ -194,15 +248,13 @@ cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
 {
 	cudaError_t error;
 
-	(void)stream;
 	if (!side_right(to, bytes, true))
 		return emu_fail(cudaErrorInvalidValue);
 	if (emu_refuses(EMU_SET, "cudaMemsetAsync", &error))
 		return error;
-	emu_heap_use heap_is_open;
-
-	if (bytes > 0)
-		memset(to, value, bytes);
-	emu_race_region(to, bytes, EMU_WRITTEN);
+	if (emu_recorded(
+		stream, [=]() { set_now(to, value, bytes); }, &error))
+		return emu_fail(error);
+	set_now(to, value, bytes);
 	return cudaSuccess;
 }

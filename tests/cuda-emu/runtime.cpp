@@ -133,7 +133,7 @@ cudaStreamCreateWithFlags(cudaStream_t *out, unsigned flags)
 	(void)flags;
 	if (emu_refuses(EMU_STREAM, "cudaStreamCreateWithFlags", &error))
 		return error;
-	*out = (cudaStream_t)malloc(1);
+	*out = emu_stream_new();
 	return cudaSuccess;
 }
 
@@ -144,7 +144,7 @@ cudaStreamDestroy(cudaStream_t stream)
 
 	if (emu_refuses(EMU_STREAM, "cudaStreamDestroy", &error))
 		return error;
-	free(stream);
+	emu_stream_free(stream);
 	return cudaSuccess;
 }
 
@@ -180,6 +180,14 @@ cudaGetErrorString(cudaError_t error)
 		return "too many resources requested for launch";
 	case cudaErrorLaunchFailure:
 		return "unspecified launch failure";
+	case cudaErrorNotSupported:
+		return "operation not supported";
+	case cudaErrorStreamCaptureUnsupported:
+		return "operation not permitted when stream is capturing";
+	case cudaErrorStreamCaptureInvalidated:
+		return "operation failed due to a previous error during capture";
+	case cudaErrorCapturedEvent:
+		return "operation not permitted on an event last recorded in a capturing stream";
 	case cudaErrorUnknown:
 		return "unknown error";
 	default:

@@ -73,6 +73,19 @@ too_much_shared|invalid argument|invalid argument|invalid argument|invalid argum
 too_many_threads|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 misaligned_copy|-|-|-|misaligned address
 shift_past|-|shift exponent|-|shift exponent
+graph_argument|63 wrong|63 wrong|63 wrong|63 wrong
+graph_not_launched|64 wrong|64 wrong|64 wrong|64 wrong
+graph_other_stream|63 wrong|63 wrong|RACE CHECK: uninitialised read|63 wrong
+graph_host_memory|63 wrong|63 wrong|63 wrong|63 wrong
+graph_freed|64 wrong|use-after-poison|RACE CHECK: access outside any allocation|64 wrong
+graph_factor|63 wrong|63 wrong|63 wrong|63 wrong
+graph_product_freed|outside its allocation|outside its allocation|outside its allocation|outside its allocation
+graph_sync|previous error during capture|previous error during capture|previous error during capture|previous error during capture
+graph_malloc|previous error during capture|previous error during capture|previous error during capture|previous error during capture
+graph_free|previous error during capture|previous error during capture|previous error during capture|previous error during capture
+graph_host_malloc|previous error during capture|previous error during capture|previous error during capture|previous error during capture
+graph_pageable|previous error during capture|previous error during capture|previous error during capture|previous error during capture
+graph_event|previous error during capture|previous error during capture|previous error during capture|previous error during capture
 TABLE
 
 echo "$passed passed, $failed failed"

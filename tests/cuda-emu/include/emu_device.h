@@ -69,8 +69,9 @@ void emu_barrier(int line);
 uint64_t emu_warp(emu_op op, unsigned mask, uint64_t value, int argument, int width, int line);
 /* The lane that arrives last runs `function` over the arguments of all lanes. */
 void emu_warp_call(emu_warp_function *function, void *argument, unsigned mask, int line);
+/* context: `bytes` that are copied where the stream records. */
 void emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t shared,
-    emu_trampoline *run, void *context);
+    cudaStream_t stream, emu_trampoline *run, void *context, size_t bytes);
 void *emu_dynamic_shared(void);
 void emu_check_pointer(const char *kernel, const void *pointer);
 void emu_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
@@ -94,8 +95,8 @@ emu_check_argument(const char *kernel, const T &value)
 /* Arguments are copied by value, as a launch does. */
 template <class... P, class... A>
 inline void
-emu_launch_with(
-    const char *name, dim3 grid, dim3 block, size_t shared, void (*kernel)(P...), A &&...arguments)
+emu_launch_with(const char *name, dim3 grid, dim3 block, size_t shared, cudaStream_t stream,
+    void (*kernel)(P...), A &&...arguments)
 {
 	struct call {
 		void (*kernel)(P...);
@@ -103,18 +104,19 @@ emu_launch_with(
 	} c{kernel, {static_cast<P>(arguments)...}};
 
 	static_assert(sizeof...(P) == sizeof...(A), "LAUNCH: wrong number of arguments");
+	static_assert((std::is_trivially_copyable_v<std::decay_t<P>> && ...), "LAUNCH: arguments");
 	std::apply([&](auto &...v) { (emu_check_argument(name, v), ...); }, c.arguments);
 	emu_launch(
-	    name, (const void *)kernel, grid, block, shared,
+	    name, (const void *)kernel, grid, block, shared, stream,
 	    [](void *p) {
 		    call *one = (call *)p;
 
 		    std::apply(one->kernel, one->arguments);
 	    },
-	    &c);
+	    &c, sizeof(c));
 }
 #define LAUNCH(kernel, grid, block, shared, stream, ...)                                           \
-	((void)(stream), emu_launch_with(#kernel, (grid), (block), (shared), kernel, __VA_ARGS__))
+	emu_launch_with(#kernel, (grid), (block), (shared), (stream), kernel, __VA_ARGS__)
 #define DYN_SHARED(type, name) type *name = reinterpret_cast<type *>(emu_dynamic_shared())
 
 #define __syncthreads() emu_barrier(__LINE__)

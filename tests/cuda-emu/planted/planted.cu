@@ -6,7 +6,7 @@
 #include "planted.h"
 
 static const struct planted *const tables[] = {
-    planted_memory, planted_order, planted_ptx, planted_host};
+    planted_memory, planted_order, planted_ptx, planted_host, planted_graphs};
 
 /* 0: out[i] = i for all. */
 static int

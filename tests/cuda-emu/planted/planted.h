@@ -23,7 +23,8 @@ struct planted {
 	void (*run)(const struct plan *p);
 };
 
-extern const struct planted planted_memory[], planted_order[], planted_ptx[], planted_host[];
+extern const struct planted planted_memory[], planted_order[], planted_ptx[], planted_host[],
+    planted_graphs[];
 
 /* The table planted_<name> of a list of X(name, call), in which p is the plan. */
 #define PLANTED_FUNCTION(name, call)                                                               \
