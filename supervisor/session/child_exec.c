@@ -42,6 +42,9 @@ is_passed(const char *entry)
    milliseconds, other work on the machine makes a step many times slower. The operator's own value
    wins: the first of two entries is the one that counts. */
 static char spin_count[] = "GOMP_SPINCOUNT=20000";
+/* GPUs counted by where they are, as nvidia-smi does, not the fastest first: STEPD_DEVICES names
+   them so. */
+static char device_order[] = "CUDA_DEVICE_ORDER=PCI_BUS_ID";
 
 /* What stepd chose for this one program, as entries of its environment. */
 struct chosen {
@@ -97,7 +100,7 @@ clean_environment(struct chosen *chosen)
 
 	while (environ[count] != NULL)
 		count++;
-	clean = calloc(count + CHOICES_MAX + 2, sizeof(*clean));
+	clean = calloc(count + CHOICES_MAX + 3, sizeof(*clean));
 	if (clean == NULL)
 		return NULL;
 	for (size_t i = 0; i < chosen->count; i++)
@@ -106,7 +109,8 @@ clean_environment(struct chosen *chosen)
 		if (is_passed(environ[i]) && !is_chosen(chosen, environ[i]))
 			clean[kept++] = environ[i];
 	}
-	clean[kept] = spin_count;
+	clean[kept++] = spin_count;
+	clean[kept] = device_order;
 	return clean;
 }
 

@@ -109,12 +109,15 @@ static int
 find_slots(struct stepd *s)
 {
 	struct slots *slots = &s->sessions->slots;
-	char unknown[128];
+	const char *at = s->config->devices;
+	char unknown[128], uuid[64];
 
 	if (slots_init(slots, s->devices, s->config->devices, unknown) != 0) {
 		log_error("STEPD_DEVICES: %s", unknown);
 		return -ENODEV;
 	}
+	while (slots_next_missing(&at, s->devices, uuid))
+		log_error("STEPD_DEVICES: GPU %s is not there", uuid);
 	if (slots->count == 0)
 		log_error("no GPU of STEPD_DEVICES computes: no session can be opened");
 	return 0;

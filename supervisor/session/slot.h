@@ -32,18 +32,26 @@ struct slot {
 
 struct slots {
 	struct slot slots[SLOTS_MAX];
-	size_t count; /* 0: GPUs were asked for, and none computes */
+	size_t count;		     /* 0: GPUs were asked for, and none computes */
+	char first[DEVICES_MAX][64]; /* by index: the UUID of the GPU that had it first, or "" */
 };
 
 /* wanted: STEPD_DEVICES. A GPU has a slot if it is verified. 0, or -EINVAL where something is named
-   that is not there: unknown says what. Where no GPU was found at all, nobody can know. */
+   that is not there, or twice: unknown says what. A whole UUID may be that of a GPU that failed,
+   and where no GPU was found at all, nobody can know. */
 int slots_init(struct slots *s, const struct devices *found, const char *wanted, char unknown[128]);
 /* What was found later: slots of GPUs that are gone or do not verify are closed, of those that do,
    opened; GPUs that are new have slots if `wanted` means them, and then a CPU that had one because
    there was none is closed. A session stays where it is. */
 void slots_update(struct slots *s, const struct devices *found, const char *wanted);
 /* Does STEPD_DEVICES mean this one of those that were found? */
-bool slots_mean(const struct devices *found, const char *wanted, const struct device *d);
+bool slots_mean(
+    const struct slots *s, const struct devices *found, const char *wanted, const struct device *d);
+/* The next UUID of STEPD_DEVICES, from *at on, that was not found; *at is behind it then. false:
+   there is none. */
+bool slots_next_missing(const char **at, const struct devices *found, char uuid[64]);
+/* Is there a slot of that device, closed or not? */
+bool slots_have_device(const struct slots *s, const char *device);
 /* A free slot of that kind that is not closed, now taken, or NULL. */
 struct slot *slots_take(struct slots *s, enum slot_kind kind);
 /* Is there one of that kind, free or not, that is not closed? */

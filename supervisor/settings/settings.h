@@ -64,7 +64,7 @@
 	    "user, by name or number, that workers become where stepd is the superuser") \
 	/* compute */ \
 	X(STRING, devices, "STEPD_DEVICES", 1, 1024, "auto", 0, \
-	    "devices to train on, a session each: auto (GPUs where there are any), cpu, or GPUs by UUID or index, comma separated") \
+	    "devices to train on, a session each: auto (GPUs where there are any), cpu, or GPUs by UUID or index as nvidia-smi has them, comma separated") \
 	X(UINT, threads, "STEPD_THREADS", 0, 1024, "0", 0, \
 	    "threads of a worker, as its session opens; 0: as many as may run, by the control group's quota too") \
 	X(SIZE, worker_memory, "STEPD_WORKER_MEMORY", 0, 1024 * 1024 * GIB, "0", 0, \

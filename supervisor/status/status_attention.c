@@ -111,17 +111,18 @@ tell_certificate(struct stepd *s, struct json_writer *w)
 		tell(w, "the TLS certificate ends in less than %d days", CERTIFICATE_DAYS);
 }
 
-/* GPUs that are meant and do not compute, and those that had a slot and are gone. */
+/* GPUs that are meant and do not compute, and those that are gone or never came. */
 static void
 tell_gpus(struct stepd *s, struct json_writer *w)
 {
 	const struct slots *slots = &s->sessions->slots;
 	const struct devices *all = s->devices;
+	char uuid[64];
 
 	for (size_t i = 0; i < all->count; i++) {
 		const struct device *d = &all->at[i];
 
-		if (!d->verified && !d->held && slots_mean(all, s->config->devices, d))
+		if (!d->verified && !d->held && slots_mean(slots, all, s->config->devices, d))
 			tell(w, "GPU %zu (%s%s%s) is not used: %s", i, d->name,
 			    d->name[0] != '\0' ? ", " : "", d->uuid, d->error);
 	}
@@ -131,6 +132,10 @@ tell_gpus(struct stepd *s, struct json_writer *w)
 		if (slot->closed && slot->kind == SLOT_GPU &&
 		    devices_by_uuid(all, slot->device) == NULL)
 			tell(w, "GPU %s, %s, is gone", slot->device, slot->name);
+	}
+	for (const char *at = s->config->devices; slots_next_missing(&at, all, uuid);) {
+		if (!slots_have_device(slots, uuid))
+			tell(w, "GPU %s of STEPD_DEVICES is not there", uuid);
 	}
 }
 

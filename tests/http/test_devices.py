@@ -99,6 +99,7 @@ with Gpus(answer(device(0), device(1)), SECRET_OF_TEST="s") as t:
     for i in (0, 1):
         check("GPU %d: Card %d, %s, 24576 MiB, compute capability 8.6" % (i, i, UUIDS[i]) in t.logged(), "told", i)
     check("TOKEN" not in t.left("probe.env") and "SECRET" not in t.left("probe.env"), "the environment is clean")
+    check("CUDA_DEVICE_ORDER=PCI_BUS_ID\n" in t.left("probe.env"), "counted as nvidia-smi does")
     # ls has the folder open itself
     check(t.left("probe.fds").split() == ["0", "1", "2", "3"], "no descriptor but three", t.left("probe.fds"))
 
@@ -233,7 +234,7 @@ with Gpus(answer(error="no\x1bdevice", driver_loaded=True), outside=answer()) as
 held("a driver does what the sandbox of workers does not know",
      "its GPU is not used, and the log says that it computes outside only")
 
-for wanted, word in (("1", '"1" is not there'), (UUIDS[2], '"%s" is not there' % UUIDS[2]), ("0,0", "only once"),
+for wanted, word in (("1", '"1" is not there'), (UUIDS[2][:-1], '"%s" is not there' % UUIDS[2][:-1]), ("0,0", "only once"),
                      ("0,", '"" is not there'), ("00", '"00" is not'), ("0,cpu", '"cpu" is not'), ("gpu", '"gpu" is not'),
                      ("0," + UUIDS[0], "only once")):
     t = Gpus(answer(device(0)), STEPD_DEVICES=wanted, wait=False)
@@ -309,6 +310,21 @@ with Gpus(answer(device(0), device(1)), STEPD_DEVICES="1") as t:
     t.look(answer(device(0), device(1), device(2)), (B, "free"))
     check(t.attention() == [], "others are not meant")
 
+# An index stays with its GPU: when one has gone, the driver counts anew.
+with Gpus(answer(device(0), device(1), device(2)), STEPD_DEVICES="0,1") as t:
+    t.look(answer(device(0, uuid=B), device(1, uuid=UUIDS[2], error="wrong")), (A, "closed"), (B, "free"))
+    check(t.attention() == ["GPU %s, Card 0, is gone" % A], "others are not meant", t.attention())
+    t.look(answer(device(0, uuid=B), device(1, uuid=UUIDS[2])), (A, "closed"), (B, "free"))
+    t.look(answer(device(0), device(1), device(2)), (A, "free"), (B, "free"))
+
+# One that failed while the machine was off does not keep the others from their sessions.
+with Gpus(answer(device(0, uuid=B)), STEPD_DEVICES="%s,%s" % (A, B)) as t:
+    check(t.slots() == [(B, "free")] and "GPU %s is not there" % A in t.logged(), "the others", t.slots(), t.logged())
+    check(t.attention() == ["GPU %s of STEPD_DEVICES is not there" % A], "attention", t.attention())
+    closed(t.opened())
+    t.look(answer(device(0), device(1)), (B, "free"), (A, "free"))
+    check(t.attention() == [], "it came", t.attention())
+
 with Gpus(answer()) as t:
     cpu = t.opened()
     t.look(answer(device(0)), ("cpu", "taken"), (A, "free"))
@@ -340,7 +356,8 @@ with Gpus(answer(device(0))) as t:
     check(t.open()[0] == 503, "not a second time")
 
 held("GPUs come, fail and go while stepd runs",
-     "they have slots, open or closed; sessions stay where they are")
+     "they have slots, open or closed, whatever index the others have then; sessions stay where they are")
+held("one of the GPUs that STEPD_DEVICES names is not there", "the others are used; the log and stepctl status say it")
 
 # A driver that hangs holds nobody up, nor a stop.
 def hang(t):
