@@ -20,6 +20,10 @@ $(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(addprefix $(BUILD)/kernels/,compute.o 
 $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/tests/unit/%.c.o $(BUILD)/cuda/libkernels.a
 	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 
+# Whether its instructions are those of the manual.
+$(BUILD)/cuda/test_instructions: $(BUILD)/cuda/tests/cuda-emu/instructions.cu.o
+	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) -lstdc++ -lm
+
 # The worker with these ops, the same in everything else; a name for the driver to find: sandbox_gpu.c.
 $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) -Wl,--export-dynamic-symbol=pthread_setname_np $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
@@ -39,7 +43,7 @@ $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
 	@ln -f $< $@
 
 .PHONY: cuda
-cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a golden_models bench_ops bench_step stepd stepd-worker $(EMU_TESTS))
+cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a test_instructions golden_models bench_ops bench_step stepd stepd-worker $(EMU_TESTS))
 
 # PART=probe|ops|golden|e2e|speed|sanitizer: tests/check_gpu.sh
 .PHONY: check-gpu

@@ -58,8 +58,9 @@ probe() {
 }
 
 ops() {
-	for t in "$cuda"/test_op_*; do
-		[ ! -x "$t" ] || count "ops/${t##*/test_op_}" "$t"
+	for t in "$cuda"/test_instructions "$cuda"/test_op_*; do
+		name=${t##*/test_}
+		[ ! -x "$t" ] || count "ops/${name#op_}" "$t"
 	done
 }
 

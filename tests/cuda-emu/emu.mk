@@ -44,6 +44,8 @@ $$(EMU_BUILD)/$(1)/%.cu.o: %.cu
 		--redefine-sym memset=__tsan_memset --redefine-sym memmove=__tsan_memmove $$@)
 $$(EMU_BUILD)/$(1)/planted: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_PLANTED)) $$(call emu_objects,$(1))
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
+$$(EMU_BUILD)/$(1)/test_instructions: $$(EMU_BUILD)/$(1)/tests/cuda-emu/instructions.cu.o $$(call emu_objects,$(1))
+	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
 $$(EMU_BUILD)/$(1)/libkernels.a: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_KERNELS)) $$(call emu_objects,$(1)) \
 		$$(EMU_BUILD)/$(1)/kernels/dequant.c.o
 # The very tests of the CPU's ops, linked with the others.
@@ -54,7 +56,7 @@ $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS)): $$(EMU_BUILD)/$(1)/%: $$(EMU_
 		$$(EMU_BUILD)/$(1)/kernels/compute.c.o $$(EMU_BUILD)/$(1)/libkernels.a
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
 .PHONY: cuda-emu-$(1)
-cuda-emu-$(1): $$(EMU_BUILD)/$(1)/planted $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS))
+cuda-emu-$(1): $$(EMU_BUILD)/$(1)/planted $$(EMU_BUILD)/$(1)/test_instructions $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS))
 endef
 $(foreach mode,$(EMU_MODES),$(eval $(call emu_rules,$(mode))))
 

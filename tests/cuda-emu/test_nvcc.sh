@@ -31,7 +31,7 @@ ok $? "nvcc: $(tail -n 20 "$build/nvcc.log")"
 	"$nvcc" --version | sed -n 's/^Cuda compilation tools, //p'
 	echo "kernel arch registers shared-bytes stack-bytes"
 } >"$now"
-python3 tests/cuda-emu/ptxas.py "$build/cuda" >>"$now"
+python3 tests/cuda-emu/ptxas.py "$build/cuda/kernels" >>"$now"
 ok $? "a kernel spills"
 [ "${1-}" != --write ] || cp "$now" $table
 if [ "$(head -n 1 $table)" = "$(head -n 1 "$now")" ]; then
