@@ -240,7 +240,7 @@ help:
 	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'
 	@echo 'make golden DIR=  checks against a folder of recorded truth [BACKEND=cuda-emu|cuda]'
 	@echo 'make bench        speed and memory [PEER=python]'
-	@echo 'make roofline     what a step would take at best on a GPU, on paper [CARD= MODEL= TOKENS= RANK=]'
+	@echo 'make roofline     what a step takes on a GPU, on paper, beside PyTorch + PEFT [CARD= MODEL= TOKENS= RANK=]'
 	@echo 'make chaos        a training run while workers, stepd, network, disk and store fail [SEED=]'
 	@echo 'make check-peft   real PEFT loads what is saved, PEFT=python'
 	@echo 'make asan         the tests with address and undefined-behaviour checks'

@@ -122,7 +122,7 @@ measure_peaks(struct bench *b)
 	double time;
 
 	BEST(time, b->ops, op_linear(b->ops, out, x, &matrix, NULL, n));
-	b->rates.flops = b->rates.single = 2 * (double)(n * n * n) / time;
+	b->rates.flops = b->rates.attention = b->rates.single = 2 * (double)(n * n * n) / time;
 	BEST(time, b->ops, op_add(b->ops, out, in, x, n * n));
 	b->rates.bytes = (double)(n * n * (8 + size)) / time;
 	printf("this device: %.1f TFLOP/s in a product of %zu, %.0f GB/s\n", b->rates.flops / 1e12,

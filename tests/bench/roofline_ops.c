@@ -56,7 +56,8 @@ attention(struct roof_walk *w, bool backward)
 	const struct roof_model *m = w->m;
 	const double T = w->T, A = w->A, q = (double)(m->heads * m->head_dim);
 	const double kv = (double)(m->kv_heads * m->head_dim), H = (double)m->heads;
-	const double flops = T * (T + 1) * q, rate = roof_rate(w, A), again = m->head_dim > 128;
+	const double flops = T * (T + 1) * q, again = m->head_dim > 128;
+	const double rate = A == 4 ? w->rates->single : w->rates->attention;
 
 	if (!backward) {
 		roof_op(

@@ -1,5 +1,7 @@
 #include "tests/bench/roofline_walk.h"
 
+#include <math.h>
+
 const char *
 roof_kind_words(enum roof_kind kind)
 {
@@ -45,9 +47,38 @@ roof_rate(const struct roof_walk *w, double size)
 	return size == 4 ? w->rates->single : w->rates->flops;
 }
 
+/* The share of the processors' time that `count` tiles of `area` leave busy with m * n. */
+static double
+fill_of(double m, double n, double count, double area, double processors)
+{
+	return m * n / (ceil(count / processors) * processors * area);
+}
+
+double
+roof_fill(double m, double n, double k, size_t processors)
+{
+	static const double tiles[][2] = {
+	    {256, 128}, {128, 256}, {192, 128}, {128, 192}, {128, 128}, {256, 64}, {64, 256}};
+	double best = 0;
+
+	if (processors == 0 || m < 128 || n < 128)
+		return 1;
+	for (size_t i = 0; i < sizeof(tiles) / sizeof(*tiles); i++) {
+		const double count = ceil(m / tiles[i][0]) * ceil(n / tiles[i][1]);
+
+		for (double part = 1; part <= 8 && (part == 1 || k / part >= 1024); part++) {
+			const double area = tiles[i][0] * tiles[i][1] / part;
+
+			best = fmax(best, fill_of(m, n, count * part, area, (double)processors));
+		}
+	}
+	return best;
+}
+
 void
 roof_product(
     struct roof_walk *w, enum roof_kind kind, double m, double n, double k, double size, double c)
 {
-	roof_op(w, kind, 2 * m * n * k, size * (m + n) * k + c * m * n, roof_rate(w, size), 1);
+	roof_op(w, kind, 2 * m * n * k, size * (m + n) * k + c * m * n, roof_rate(w, size),
+	    1 / roof_fill(m, n, k, w->rates->processors));
 }

@@ -35,11 +35,13 @@ struct roof_sum {
 	size_t ops;
 };
 
-/* Peaks of a card, per second. */
+/* What a card does a second. */
 struct roof_rates {
-	double flops;  /* of tensor cores: bfloat16 operands, float32 sums */
-	double single; /* float32 outside of tensor cores */
+	double flops;	  /* of tensor cores: bfloat16 operands, float32 sums */
+	double attention; /* the same in flash attention */
+	double single;	  /* float32 outside of tensor cores */
 	double bytes;
+	size_t processors; /* that the tiles of a product fill in waves; 0 where none are counted */
 };
 
 struct roof_step {
@@ -70,5 +72,10 @@ void roof_product(
     struct roof_walk *w, enum roof_kind kind, double m, double n, double k, double size, double c);
 /* Flops per second of operands of `size` bytes: float32 leaves the tensor cores out. */
 double roof_rate(const struct roof_walk *w, double size);
+/* The share of the processors' time in which they are busy with a product (m, n) of depth k, by the
+   best of cuBLAS' large tiles: the last wave of tiles, and the last tile of a row, may be partly
+   empty (NVIDIA, "Matrix Multiplication Background User's Guide"); the library may divide the depth
+   in up to eight. 1 where a side is thinner than a tile: there memory is the bound. */
+double roof_fill(double m, double n, double k, size_t processors);
 
 #endif

@@ -1,10 +1,13 @@
-/* The flops of tests/bench/roofline_ops.c: by hand, and as a step on the CPU really does them. */
+/* The roofline of tests/bench: its flops by hand, as a step on the CPU really does them, and as the
+   peer's recorded step has them; times by hand. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "tests/bench/roofline_cards.h"
 #include "tests/bench/roofline_ops.h"
+#include "tests/bench/roofline_peer.h"
 #include "tests/unit/trainer_fixture.h"
 
 static atomic_ullong counted; /* flops of all products while counting */
@@ -24,7 +27,7 @@ dnnl_sgemm(char transa, char transb, dnnl_dim_t M, dnnl_dim_t N, dnnl_dim_t K, f
 	return real(transa, transb, M, N, K, alpha, A, lda, B, ldb, beta, C, ldc);
 }
 
-static const struct roof_rates rates = {1e12, 1e12, 1e12};
+static const struct roof_rates rates = {1e12, 1e12, 1e12, 1e12, 0};
 
 static double
 flops(const struct roof_step *s, enum roof_kind kind)
@@ -173,5 +176,111 @@ TEST(a_step_on_the_cpu_does_these_flops)
 	check_counted(2);
 }
 
+/* 1,000 launches of 2 ms in all. Stream: the host takes 2.1 ms, the device 2 + 0.9 ms. Graph: 2 +
+   0.5 ms. PyTorch: the host takes 5 ms. And of 10 ms, where the host is ahead. */
+TEST(launches_cost_what_is_published)
+{
+	const struct roof_sum brief = {.seconds = 2e-3, .ops = 1000};
+	const struct roof_sum longer = {.seconds = 10e-3, .ops = 1000};
+	const struct roof_sum empty = {.seconds = 0, .ops = 1000};
+
+	CHECK(fabs(roof_seconds(&brief, ROOF_STREAM) - 2.9e-3) < 1e-9);
+	CHECK(fabs(roof_seconds(&brief, ROOF_GRAPH) - 2.5e-3) < 1e-9);
+	CHECK(fabs(roof_seconds(&brief, ROOF_EAGER) - 5e-3) < 1e-9);
+	CHECK(fabs(roof_seconds(&longer, ROOF_EAGER) - 10.9e-3) < 1e-9);
+	CHECK(fabs(roof_seconds(&empty, ROOF_STREAM) - 2.1e-3) < 1e-9);
+}
+
+/* An H100's 132 processors. (4096, 4096): 512 tiles of 256 * 128, 4 waves of 132: 512 / 528. (4096,
+   576): no tile does better than 128 * 192, 3 columns of 32 tiles in one wave: 96 of 132, but for
+   depth 4096 in four parts: 384 of 3 * 132. (1024, 128) of depth 512: 8 tiles of 128 * 128. */
+TEST(tiles_fill_the_processors_in_waves)
+{
+	CHECK(fabs(roof_fill(4096, 4096, 576, 132) - 512.0 / 528) < 1e-12);
+	CHECK(fabs(roof_fill(4096, 576, 576, 132) - 96.0 / 132) < 1e-12);
+	CHECK(fabs(roof_fill(4096, 576, 4096, 132) - 384.0 / 396) < 1e-12);
+	CHECK(fabs(roof_fill(1024, 128, 512, 132) - 8.0 / 132) < 1e-12);
+	CHECK(roof_fill(4096, 8, 576, 132) == 1);
+	CHECK(roof_fill(1024, 128, 512, 0) == 1);
+}
+
+/* A100: 312 TF, 87 % of it by products, half by attention; nine tenths of 2,039 GB/s. A product
+   (4096, 4096) of depth 4096: 137.4 GFLOP, 512 tiles on 108 processors: 5 waves. */
+TEST(what_is_expected_is_a_share_of_the_peak)
+{
+	const struct roof_card *card = roof_card_find("A100");
+	struct roof_step s = {0};
+	struct roof_rates r;
+	struct roof_walk w = {.s = &s, .rates = &r, .A = 2};
+
+	roof_rates_at_best(&r, card);
+	roof_product(&w, ROOF_LINEAR, 4096, 4096, 4096, 2, 2);
+	CHECK(fabs(s.total.seconds - 2.0 * 4096 * 4096 * 4096 / 312e12) < 1e-9);
+	roof_rates_expected(&r, card);
+	CHECK(fabs(r.attention / 156e12 - 1) < 1e-12 && fabs(r.bytes / 1835.1e9 - 1) < 1e-12);
+	memset(&s, 0, sizeof(s));
+	roof_product(&w, ROOF_LINEAR, 4096, 4096, 500, 2, 2);
+	CHECK(fabs(s.total.seconds / (2.0 * 4096 * 4096 * 500 / (0.87 * 312e12) * 540 / 512) - 1) <
+	      1e-9);
+}
+
+/* Lines of a table by hand. product: 3 * 2 * 10 * 20 * 30 flops, 3 * (2 * (10 + 20) * 30 + 4 * 10 *
+   20) bytes. Attention of 10 tokens, 8 wide, keys 4: 55 pairs, two products of 2 flops, 2 * 10 *
+   (2 * 8 + 2 * 4) bytes; backward five products, twice the bytes. moves: 7 kernels, 700 bytes. */
+TEST(the_peers_table_is_added_up)
+{
+	static const char table[] =
+	    "# comment\nstep\ta\t10\tkept\t5000\t9\nproduct\t3\t10\t20\t30\t2"
+	    "\t4\nstep\ta\t10\trecomputed\t4000\t9\nattention\t1\t10\t8\t4"
+	    "\t2\t2\nattention_backward\t1\t10\t8\t4\t2\t2\nmoves\t7\t700\t"
+	    "add\nstep\tbad\t1\tkept\t1\t1\nother\t1\n";
+	FILE *f = fmemopen((void *)table, sizeof(table) - 1, "r");
+	struct roof_peer p;
+
+	CHECK(f != NULL);
+	CHECK(roof_peer_read(&p, f, "a", 10, false, &rates) == 1);
+	CHECK(p.total.flops == 36000 && p.total.bytes == 7800 && p.total.ops == 3);
+	CHECK(p.memory == 5000);
+	CHECK(roof_peer_read(&p, f, "a", 10, true, &rates) == 1);
+	CHECK(p.total.flops == 2 * 2 * 55 * 8 + 5 * 2 * 55 * 8);
+	CHECK(fabs(p.total.bytes - (480 + 960 + 700)) < 1e-9 && p.total.ops == 9);
+	CHECK(p.memory == 4000);
+	CHECK(roof_peer_read(&p, f, "b", 10, false, &rates) == 0);
+	CHECK(roof_peer_read(&p, f, "a", 11, false, &rates) == 0);
+	CHECK(roof_peer_read(&p, f, "bad", 1, false, &rates) == -1);
+	fclose(f);
+}
+
+/* The peer's products and attention, as PyTorch dispatched them, are the maths of the same step. */
+TEST(the_recorded_peer_does_the_same_flops)
+{
+	static const size_t lengths[] = {512, 4096};
+	FILE *f = fopen("tests/data/peer_ops.tsv", "r");
+	struct roof_step s;
+	struct roof_peer p;
+	size_t steps = 0;
+
+	CHECK(f != NULL);
+	for (size_t i = 0; roof_model_at(i) != NULL; i++) {
+		for (size_t j = 0; j < 2; j++) {
+			const struct roof_model *m = roof_model_at(i);
+			const struct roof_options o = {.tokens = lengths[j], .rank = 8};
+
+			if (roof_peer_read(&p, f, m->name, lengths[j], false, &rates) != 1)
+				continue;
+			roof_step_make(&s, m, &o, &rates);
+			CHECK_MSG(fabs(p.total.flops / s.total.flops - 1) < 1e-12,
+			    "%s, %zu tokens: %.0f, ours %.0f", m->name, lengths[j], p.total.flops,
+			    s.total.flops);
+			steps++;
+		}
+	}
+	CHECK(steps == 10);
+	fclose(f);
+}
+
 TEST_MAIN(TEST_CASE(a_step_by_hand), TEST_CASE(recompute_is_all_layers_forward_but_the_last),
-    TEST_CASE(the_models_are_as_large_as_published), TEST_CASE(a_step_on_the_cpu_does_these_flops))
+    TEST_CASE(the_models_are_as_large_as_published), TEST_CASE(a_step_on_the_cpu_does_these_flops),
+    TEST_CASE(launches_cost_what_is_published), TEST_CASE(tiles_fill_the_processors_in_waves),
+    TEST_CASE(what_is_expected_is_a_share_of_the_peak), TEST_CASE(the_peers_table_is_added_up),
+    TEST_CASE(the_recorded_peer_does_the_same_flops))

@@ -1,0 +1,35 @@
+/*
+ * What a card can do: as its maker publishes it, and as others have measured it; and what it costs
+ * to start a kernel. Each figure with its source.
+ */
+#ifndef TESTS_BENCH_ROOFLINE_CARDS_H
+#define TESTS_BENCH_ROOFLINE_CARDS_H
+
+#include "tests/bench/roofline_walk.h"
+
+struct roof_card {
+	const char *name;
+	double teraflops; /* bfloat16 tensor cores, dense, float32 accumulation */
+	double single;	  /* teraflops of float32, no tensor cores */
+	double gigabytes; /* per second */
+	double memory;	  /* GB */
+	size_t processors;
+	/* Shares of teraflops that are reached: by large products of cuBLAS, by flash attention. */
+	double product, attention;
+};
+
+/* How kernels get to the device: ROOF_STREAM one after another by C, ROOF_GRAPH all of a step as
+   one CUDA graph, ROOF_EAGER by PyTorch, an op at a time. */
+enum roof_launching { ROOF_STREAM, ROOF_GRAPH, ROOF_EAGER };
+
+/* By index, or NULL behind the last; by name, or NULL. */
+const struct roof_card *roof_card_at(size_t index);
+const struct roof_card *roof_card_find(const char *name);
+/* The published peaks; and what of them is to be expected. */
+void roof_rates_at_best(struct roof_rates *rates, const struct roof_card *card);
+void roof_rates_expected(struct roof_rates *rates, const struct roof_card *card);
+/* Seconds of a step whose launches are `total`: of the device, with the time between two kernels,
+   or of the host, whichever is longer. */
+double roof_seconds(const struct roof_sum *total, enum roof_launching how);
+
+#endif
