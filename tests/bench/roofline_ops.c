@@ -85,19 +85,28 @@ delta(struct roof_walk *w, bool backward)
 	    w->T * inner * (backward ? 5 : 3) * w->A, roof_rate(w, w->A), 1);
 }
 
+/* Of q, and of k. */
+static void
+rope(struct roof_walk *w)
+{
+	const double dim = (double)w->m->head_dim;
+
+	roof_moves(w, ROOF_ROPE, 2 * w->A * w->T * (double)w->m->heads * dim);
+	roof_moves(w, ROOF_ROPE, 2 * w->A * w->T * (double)w->m->kv_heads * dim);
+}
+
 static void
 mixer_forward(struct roof_walk *w, size_t layer)
 {
 	const struct mixer x = mixer_of(w->m, layer);
-	const double T = w->T, q = (double)(w->m->heads * w->m->head_dim);
-	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
+	const double T = w->T;
 
 	roof_moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	roof_linears(w, &x.first);
 	if (is_delta(w->m, layer)) {
 		delta(w, false);
 	} else {
-		roof_moves(w, ROOF_ROPE, 2 * w->A * T * (q + kv));
+		rope(w);
 		attention(w, false);
 	}
 	roof_linears(w, &x.last);
@@ -142,15 +151,14 @@ static void
 mixer_backward(struct roof_walk *w, size_t layer)
 {
 	const struct mixer x = mixer_of(w->m, layer);
-	const double T = w->T, q = (double)(w->m->heads * w->m->head_dim);
-	const double kv = (double)(w->m->kv_heads * w->m->head_dim);
+	const double T = w->T;
 
 	roof_linears_backward(w, &x.last, false);
 	if (is_delta(w->m, layer)) {
 		delta(w, true);
 	} else {
 		attention(w, true);
-		roof_moves(w, ROOF_ROPE, 2 * w->A * T * (q + kv));
+		rope(w);
 	}
 	roof_moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	roof_linears_backward(w, &x.first, layer == 0);
@@ -168,7 +176,8 @@ head(struct roof_walk *w)
 
 	most = most < HEAD_LEAST ? HEAD_LEAST : most > HEAD_ROWS ? HEAD_ROWS : most;
 	rows = ceil(T / ceil(T / most));
-	roof_moves(w, ROOF_NORM, (12 + A) * T * D);
+	roof_moves(w, ROOF_NORM, 8 * T * D); /* the supervised rows */
+	roof_moves(w, ROOF_NORM, (4 + A) * T * D);
 	for (double done = 0; done < T; done += rows) {
 		const double n = T - done < rows ? T - done : rows;
 
@@ -182,7 +191,10 @@ head(struct roof_walk *w)
 		}
 	}
 	narrow(w);
-	roof_moves(w, ROOF_NORM, (4 + 12 + A + 4 + 12) * T * D);
+	roof_moves(w, ROOF_NORM, 4 * T * D); /* zeros that the norm's gradient is added to */
+	roof_moves(w, ROOF_NORM, (12 + A) * T * D);
+	roof_moves(w, ROOF_NORM, 4 * T * D); /* and in which the rows are put back */
+	roof_moves(w, ROOF_NORM, 12 * T * D);
 	narrow(w);
 }
 
@@ -233,5 +245,8 @@ roof_step_make(struct roof_step *s, const struct roof_model *m, const struct roo
 		mlp_backward(&w);
 		mixer_backward(&w, layer);
 	}
-	roof_moves(&w, ROOF_UPDATE, 4 * floats + 4 * floats + 28 * floats);
+	roof_moves(&w, ROOF_UPDATE, 4 * floats); /* zeros; the norm, twice; AdamW */
+	roof_moves(&w, ROOF_UPDATE, 4 * floats);
+	roof_moves(&w, ROOF_UPDATE, 0);
+	roof_moves(&w, ROOF_UPDATE, 28 * floats);
 }

@@ -94,6 +94,11 @@ cuda-emu: $(EMU_BUILD)/fast/golden_models $(EMU_BUILD)/fast/bench_ops $(EMU_BUIL
 $(EMU_BUILD)/fast/order: $(EMU_BUILD)/fast/tests/cuda-emu/order.c.o $(EMU_BUILD)/fast/libkernels.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ -lm
 cuda-emu: $(EMU_BUILD)/fast/order
+# The launches of a step, counted.
+$(EMU_BUILD)/fast/launches: $(EMU_BUILD)/fast/tests/cuda-emu/launches.c.o $(ROOFLINE_OBJ) $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
+		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
+	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
+cuda-emu: $(EMU_BUILD)/fast/launches
 # A trainer whose CUDA calls fail.
 $(EMU_BUILD)/fast/failing: $(EMU_BUILD)/fast/tests/cuda-emu/failing.c.o $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
 		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
