@@ -108,8 +108,8 @@ share(const struct subject *s, const struct roof_step *step, double seconds)
 
 /* The peer's step as to be expected. */
 struct rival {
+	struct roof_peer ops;
 	double seconds; /* 0: not recorded */
-	double memory;	/* bytes */
 	bool fits, recomputed;
 };
 
@@ -118,7 +118,6 @@ rival_of(const struct subject *s, bool recomputed)
 {
 	struct rival r = {.recomputed = recomputed};
 	struct roof_rates rates;
-	struct roof_peer p;
 	FILE *f;
 	int rc;
 
@@ -130,7 +129,7 @@ rival_of(const struct subject *s, bool recomputed)
 		exit(2);
 	}
 	roof_rates_expected(&rates, s->card);
-	rc = roof_peer_read(&p, f, s->model->name, s->tokens, recomputed, &rates);
+	rc = roof_peer_read(&r.ops, f, s->model->name, s->tokens, recomputed, &rates);
 	fclose(f);
 	if (rc < 0) {
 		fprintf(stderr, "%s: a line is not of its form\n", PEER_OPS);
@@ -138,9 +137,8 @@ rival_of(const struct subject *s, bool recomputed)
 	}
 	if (rc == 0)
 		return r;
-	r.seconds = roof_seconds(&p.total, ROOF_EAGER);
-	r.memory = p.memory;
-	r.fits = p.memory <= s->card->memory * 1e9 - reserved;
+	r.seconds = roof_seconds(&r.ops.total, ROOF_EAGER);
+	r.fits = r.ops.memory <= s->card->memory * 1e9 - reserved;
 	return r;
 }
 
@@ -188,10 +186,10 @@ print_rival(const struct subject *s, double ours, struct tally *tally)
 		return;
 	}
 	if (!r.fits) {
-		printf(" %8s %5.1f\n", "no room", r.memory / 1e9);
+		printf(" %8s %5.1f\n", "no room", r.ops.memory / 1e9);
 		return;
 	}
-	printf(" %8.1f %5.1f %-6s %5.2f%s\n", r.seconds * 1e3, r.memory / 1e9,
+	printf(" %8.1f %5.1f %-6s %5.2f%s\n", r.seconds * 1e3, r.ops.memory / 1e9,
 	    r.recomputed ? "again" : "kept", faster, faster >= target_faster ? "*" : "");
 	tally->faster += faster >= target_faster;
 	tally->of_peers++;
@@ -229,29 +227,38 @@ print_tally(const struct tally *t)
 }
 
 static void
+print_sum(const char *words, const struct roof_sum *k, const struct roof_sum *total)
+{
+	if (k->ops == 0)
+		return;
+	printf("%-28s %6zu %12.1f %10.2f %9.3f %5.1f%%  %s\n", words, k->ops, k->flops / 1e9,
+	    k->bytes / 1e9, k->seconds * 1e3, 100 * k->seconds / total->seconds,
+	    k->by_bytes == 0		       ? "flops"
+	    : k->by_bytes < 0.999 * k->seconds ? "flops, some bytes"
+					       : "bytes");
+}
+
+static void
 print_ops(const struct subject *s)
 {
 	const struct outcome x = predict(s);
+	const struct rival r = best_rival_of(s);
 
 	printf("\n%s on %s: the ops, expected, without what it takes to launch them\n",
 	    s->model->name, s->card->name);
 	printf("%-28s %6s %12s %10s %9s %6s  %s\n", "ops", "calls", "GFLOP", "GB", "ms", "share",
 	    "bound by");
-	for (enum roof_kind i = 0; i < ROOF_KINDS; i++) {
-		const struct roof_sum *k = &x.expected.kind[i];
-
-		if (k->ops == 0)
-			continue;
-		printf("%-28s %6zu %12.1f %10.2f %9.3f %5.1f%%  %s\n", roof_kind_words(i), k->ops,
-		    k->flops / 1e9, k->bytes / 1e9, k->seconds * 1e3,
-		    100 * k->seconds / x.expected.total.seconds,
-		    k->by_bytes == 0	       ? "flops"
-		    : k->by_bytes < k->seconds ? "flops, some bytes"
-					       : "bytes");
-	}
-	printf("%-28s %6zu %12.1f %10.2f %9.3f\n", "the step", x.expected.total.ops,
-	    x.expected.total.flops / 1e9, x.expected.total.bytes / 1e9,
-	    x.expected.total.seconds * 1e3);
+	for (enum roof_kind i = 0; i < ROOF_KINDS; i++)
+		print_sum(roof_kind_words(i), &x.expected.kind[i], &x.expected.total);
+	print_sum("the step", &x.expected.total, &x.expected.total);
+	if (r.seconds == 0)
+		return;
+	puts("PyTorch + PEFT:");
+	print_sum("products, lora and head too", &r.ops.products, &r.ops.total);
+	print_sum("attention, forward", &r.ops.attention, &r.ops.total);
+	print_sum("attention, backward", &r.ops.attention_backward, &r.ops.total);
+	print_sum("all else", &r.ops.other, &r.ops.total);
+	print_sum("the step", &r.ops.total, &r.ops.total);
 }
 
 static void

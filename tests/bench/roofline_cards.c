@@ -37,7 +37,8 @@ static const double moving = 0.9;
  * Graphs", 2024). An op of PyTorch: 5 us, the least that is told of it (5 to 25); the peer's own
  * step took 10.8 us an op with tensors of nothing on a CPU (peer_ops.py --host). Device, from the
  * end of a kernel to the next one's start: kernels of 2.9 us take 3.8 us each on a stream, 3.4 in a
- * graph (NVIDIA, "Getting Started with CUDA Graphs", 2019).
+ * graph (NVIDIA, "Getting Started with CUDA Graphs", 2019); its own beginning and end, about
+ * another microsecond, is in none.
  */
 static const struct {
 	double once, launch, gap;

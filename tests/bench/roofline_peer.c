@@ -6,7 +6,7 @@
 static bool
 add_line(struct roof_walk *w, const char *line)
 {
-	double m, n, k, size, result, bytes;
+	double m, n, k, size, result, heads, bytes;
 	size_t count;
 
 	if (sscanf(line, "product\t%zu\t%lf\t%lf\t%lf\t%lf\t%lf", &count, &m, &n, &k, &size,
@@ -15,17 +15,18 @@ add_line(struct roof_walk *w, const char *line)
 			roof_product(w, ROOF_LINEAR, m, n, k, size, result);
 		return true;
 	}
-	if (sscanf(line, "attention\t%zu\t%lf\t%lf\t%lf\t%lf", &count, &m, &n, &k, &size) == 5) {
+	if (sscanf(line, "attention\t%zu\t%lf\t%lf\t%lf\t%lf\t%lf", &count, &m, &n, &k, &heads,
+		&size) == 6) {
 		while (count-- > 0)
-			roof_op(w, ROOF_ATTENTION, 2 * m * (m + 1) * n, size * m * (2 * n + 2 * k),
-			    w->rates->attention, 1);
+			roof_op(w, ROOF_ATTENTION, 2 * m * (m + 1) * n,
+			    size * m * (2 * n + 2 * k) + 4 * m * heads, w->rates->attention, 1);
 		return true;
 	}
-	if (sscanf(line, "attention_backward\t%zu\t%lf\t%lf\t%lf\t%lf", &count, &m, &n, &k,
-		&size) == 5) {
+	if (sscanf(line, "attention_backward\t%zu\t%lf\t%lf\t%lf\t%lf\t%lf", &count, &m, &n, &k,
+		&heads, &size) == 6) {
 		while (count-- > 0)
 			roof_op(w, ROOF_ATTENTION_BACKWARD, 5 * m * (m + 1) * n,
-			    size * m * (4 * n + 4 * k), w->rates->attention, 1);
+			    size * m * (4 * n + 4 * k) + 8 * m * heads, w->rates->attention, 1);
 		return true;
 	}
 	if (sscanf(line, "moves\t%zu\t%lf", &count, &bytes) == 2 && count > 0) {
@@ -62,5 +63,9 @@ roof_peer_read(struct roof_peer *p, FILE *f, const char *model, size_t tokens, b
 		}
 	}
 	p->total = step.total;
+	p->products = step.kind[ROOF_LINEAR];
+	p->attention = step.kind[ROOF_ATTENTION];
+	p->attention_backward = step.kind[ROOF_ATTENTION_BACKWARD];
+	p->other = step.kind[ROOF_RESIDUAL];
 	return found;
 }

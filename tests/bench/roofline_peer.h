@@ -12,6 +12,7 @@
 
 struct roof_peer {
 	struct roof_sum total;
+	struct roof_sum products, attention, attention_backward, other;
 	double memory; /* bytes of all tensors at the peak */
 };
 

@@ -225,15 +225,20 @@ TEST(what_is_expected_is_a_share_of_the_peak)
 }
 
 /* Lines of a table by hand. product: 3 * 2 * 10 * 20 * 30 flops, 3 * (2 * (10 + 20) * 30 + 4 * 10 *
-   20) bytes. Attention of 10 tokens, 8 wide, keys 4: 55 pairs, two products of 2 flops, 2 * 10 *
-   (2 * 8 + 2 * 4) bytes; backward five products, twice the bytes. moves: 7 kernels, 700 bytes. */
+   20) bytes. Attention of 10 tokens, 8 wide, keys 4, 4 heads: 55 pairs, two products of 2 flops, 2
+   * 10 * (2 * 8 + 2 * 4) bytes and a float32 for each row of a head; backward five products, twice
+   the bytes. moves: 7 kernels, 700 bytes. */
 TEST(the_peers_table_is_added_up)
 {
-	static const char table[] =
-	    "# comment\nstep\ta\t10\tkept\t5000\t9\nproduct\t3\t10\t20\t30\t2"
-	    "\t4\nstep\ta\t10\trecomputed\t4000\t9\nattention\t1\t10\t8\t4"
-	    "\t2\t2\nattention_backward\t1\t10\t8\t4\t2\t2\nmoves\t7\t700\t"
-	    "add\nstep\tbad\t1\tkept\t1\t1\nother\t1\n";
+	static const char table[] = "# comment\n"
+				    "step\ta\t10\tkept\t5000\t9\n"
+				    "product\t3\t10\t20\t30\t2\t4\n"
+				    "step\ta\t10\trecomputed\t4000\t9\n"
+				    "attention\t1\t10\t8\t4\t4\t2\n"
+				    "attention_backward\t1\t10\t8\t4\t4\t2\n"
+				    "moves\t7\t700\tadd\n"
+				    "step\tbad\t1\tkept\t1\t1\n"
+				    "other\t1\n";
 	FILE *f = fmemopen((void *)table, sizeof(table) - 1, "r");
 	struct roof_peer p;
 
@@ -243,7 +248,9 @@ TEST(the_peers_table_is_added_up)
 	CHECK(p.memory == 5000);
 	CHECK(roof_peer_read(&p, f, "a", 10, true, &rates) == 1);
 	CHECK(p.total.flops == 2 * 2 * 55 * 8 + 5 * 2 * 55 * 8);
-	CHECK(fabs(p.total.bytes - (480 + 960 + 700)) < 1e-9 && p.total.ops == 9);
+	CHECK(fabs(p.total.bytes - (640 + 1280 + 700)) < 1e-9 && p.total.ops == 9);
+	CHECK(p.attention.flops == 1760 && p.attention_backward.flops == 4400);
+	CHECK(p.products.ops == 0 && p.other.ops == 7);
 	CHECK(p.memory == 4000);
 	CHECK(roof_peer_read(&p, f, "b", 10, false, &rates) == 0);
 	CHECK(roof_peer_read(&p, f, "a", 11, false, &rates) == 0);
