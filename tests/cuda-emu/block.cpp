@@ -50,7 +50,7 @@ enter(int thread)
 	emu_now.current = thread;
 	t->state = EMU_RUNS;
 	emu_thread_index = t->index;
-	emu_race_segment(emu_now.index, thread, emu_now.barrier_epoch, t->warp_epoch);
+	emu_race_segment(emu_now.index, thread, emu_now.barrier_epoch);
 }
 
 [[noreturn]] static void
@@ -167,7 +167,6 @@ emu_block_run(unsigned index, int threads, emu_trampoline *run, void *context)
 	emu_warp_begin(threads);
 	for (int i = 0; i < threads; i++) {
 		emu_now.thread[i].fiber = nullptr;
-		emu_now.thread[i].warp_epoch = 0;
 		emu_ready(i);
 	}
 	first = draw();

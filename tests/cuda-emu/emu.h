@@ -67,7 +67,7 @@ struct emu_thread {
 	/* what it brought to a warp operation, and what it gets from it */
 	emu_op op;
 	int argument, width;
-	unsigned mask, warp_epoch;
+	unsigned mask;
 	uint64_t value, result;
 	emu_warp_function *function;
 	void *call;
@@ -161,7 +161,8 @@ enum emu_region {
 	EMU_FREED,
 };
 extern "C" {
-void emu_race_segment(unsigned block, unsigned thread, unsigned barrier, unsigned warp);
+void emu_race_segment(unsigned block, unsigned thread, unsigned barrier);
+void emu_race_syncwarp(unsigned first, unsigned lanes); /* of the warp of thread `first` */
 void emu_race_launch(const char *kernel, bool begin);
 void emu_race_region(void *memory, size_t bytes, emu_region region);
 void emu_race_access(void *memory, size_t bytes, emu_access how);

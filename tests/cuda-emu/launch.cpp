@@ -22,6 +22,7 @@ size_t emu_shared_most = 232448;
 static uint64_t random_state = 88172645463325252u;
 static std::map<const void *, size_t> opted; /* kernels that asked for more shared memory */
 static unsigned char *dynamic;		     /* shared_most + PAST bytes */
+static size_t dynamic_bytes;		     /* that this launch has */
 
 void
 emu_die(const char *format, ...)
@@ -82,6 +83,22 @@ emu_check_pointer(const char *kernel, const void *pointer)
 	emu_die("argument %p is not device memory", pointer);
 }
 
+/* Of a build whose static arrays have no section, all that is not the device's memory may be one.
+ */
+void
+emu_check_shared(const void *p, size_t bytes, const char *what)
+{
+	const char *at = (const char *)p, *base = (const char *)dynamic;
+	char *from, *to;
+
+	emu_shared_section(&from, &to);
+	if (at >= base && at + bytes <= base + dynamic_bytes)
+		return;
+	if (from == to ? !emu_is_device(p) : at >= from && at + bytes <= to)
+		return;
+	emu_die("%s: %p is not in shared memory", what, p);
+}
+
 cudaError_t
 cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
 {
@@ -134,6 +151,7 @@ run_grid(const char *name, dim3 grid, dim3 block, size_t shared, emu_trampoline 
 	emu_heap_use heap;
 
 	emu_kernel = name;
+	dynamic_bytes = shared;
 	emu_block_size = {block.x, block.y, block.z};
 	emu_grid_size = {grid.x, grid.y, grid.z};
 	for (unsigned i = 0; i < (unsigned)threads; i++)

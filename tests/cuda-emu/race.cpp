@@ -4,10 +4,11 @@
  * The kernels of the race build are compiled with -fsanitize=thread for its instrumentation only;
  * the functions it calls are here, and libtsan is not linked. Each byte of shared and device memory
  * has a cell: who wrote it last, two that read it since, whether it was ever written. "Who" is a
- * segment: one uninterrupted run of a thread, with its block and its epochs of barriers. Two
- * accesses are in order if the thread is the same, if a __syncthreads lies between them, or, in one
- * warp, a __syncwarp. Blocks of a launch are never in order. Atomics conflict with plain accesses
- * alone.
+ * segment: one uninterrupted run of a thread, with its block, its epoch of barriers and its time,
+ * which a __syncwarp moves on. Two accesses are in order if the thread is the same, if a
+ * __syncthreads lies between them, or, in one warp, if the later thread knows by way of __syncwarp,
+ * of the lanes in its mask only, that the earlier one got so far. Blocks of a launch are never in
+ * order. Atomics conflict with plain accesses alone.
  */
 #include "emu.h"
 
@@ -21,7 +22,7 @@ static const unsigned ATOMIC = 0x80000000u;
 enum { NOT_ALLOCATED, ALLOCATED, WRITTEN, ON_ITS_WAY /* by cp.async */ };
 
 struct segment {
-	unsigned block, thread, barrier, warp;
+	unsigned block, thread, barrier, time;
 };
 struct cell {
 	unsigned writer, reader, other_reader; /* segments; the writer's may have ATOMIC */
@@ -36,6 +37,7 @@ struct range {
 static std::vector<segment> segments; /* of this launch; the first has the number launch_base */
 static unsigned launch_base = 1, block_base = 1, current, last_block = ~0u;
 static segment me;
+static unsigned known[EMU_THREADS][32]; /* to each thread: the time of each lane of its warp */
 static bool running;
 static range shared[2]; /* static arrays, dynamic area */
 static char *past_from, *past_to;
@@ -111,7 +113,7 @@ races(unsigned with, bool atomic)
 	if (s->block != me.block)
 		return true;
 	return s->thread != me.thread && s->barrier == me.barrier &&
-	       !(s->thread / 32 == me.thread / 32 && s->warp != me.warp);
+	       !(s->thread / 32 == me.thread / 32 && known[me.thread][s->thread % 32] >= s->time);
 }
 
 static void
@@ -179,14 +181,34 @@ access(void *memory, size_t bytes, bool write, bool atomic, bool aligned, void *
 
 extern "C" {
 void
-emu_race_segment(unsigned block, unsigned thread, unsigned barrier, unsigned warp)
+emu_race_segment(unsigned block, unsigned thread, unsigned barrier)
 {
 	current = launch_base + (unsigned)segments.size();
-	if (block != last_block)
+	if (block != last_block) {
 		block_base = current;
+		memset(known, 0, sizeof(known));
+		for (unsigned t = 0; t < EMU_THREADS; t++)
+			known[t][t % 32] = 1;
+	}
 	last_block = block;
-	me = {block, thread, barrier, warp};
+	me = {block, thread, barrier, known[thread][thread % 32]};
 	segments.push_back(me);
+}
+
+/* Each of the lanes learns what all of them know, and begins a new time. */
+void
+emu_race_syncwarp(unsigned first, unsigned lanes)
+{
+	unsigned all[32] = {};
+
+	for (unsigned l = 0; l < 32; l++)
+		for (unsigned k = 0; k < 32 && (lanes >> l & 1); k++)
+			all[k] = known[first + l][k] > all[k] ? known[first + l][k] : all[k];
+	for (unsigned l = 0; l < 32; l++)
+		if (lanes >> l & 1) {
+			memcpy(known[first + l], all, sizeof(all));
+			known[first + l][l]++;
+		}
 }
 
 void

@@ -9,9 +9,14 @@
 extern "C" {
 /* What race.cpp does, where it is not linked. */
 __attribute__((weak)) void
-emu_race_segment(unsigned block, unsigned thread, unsigned barrier, unsigned warp)
+emu_race_segment(unsigned block, unsigned thread, unsigned barrier)
 {
-	(void)block, (void)thread, (void)barrier, (void)warp;
+	(void)block, (void)thread, (void)barrier;
+}
+__attribute__((weak)) void
+emu_race_syncwarp(unsigned first, unsigned lanes)
+{
+	(void)first, (void)lanes;
 }
 __attribute__((weak)) void
 emu_race_launch(const char *kernel, bool begin)

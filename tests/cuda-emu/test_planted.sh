@@ -58,6 +58,14 @@ pipe_no_commit|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: access to what cp.async|[0-
 pipe_no_barrier|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: uninitialised read|[0-9]+ wrong
 pipe_writes_again|-|-|RACE CHECK: access to what cp.async|-
 refill_async|[0-9]+ wrong|[0-9]+ wrong|RACE CHECK: read after write|[0-9]+ wrong
+warp_exchange_half|-|-|RACE CHECK: read after write|-
+other_masks|do not match|do not match|do not match|do not match
+misaligned_async|no multiple of 16|no multiple of 16|no multiple of 16|no multiple of 16
+async_to_device|not in shared memory|not in shared memory|not in shared memory|not in shared memory
+misaligned_rows|no multiple of 16|no multiple of 16|no multiple of 16|no multiple of 16
+rows_of_device|not in shared memory|not in shared memory|not in shared memory|not in shared memory
+product_of_some|mma.sync with lanes|mma.sync with lanes|mma.sync with lanes|mma.sync with lanes
+products_of_branches|do not match|do not match|do not match|do not match
 not_in_mask|not in mask|not in mask|not in mask|not in mask
 shuffle_from_nowhere|32 wrong|32 wrong|32 wrong|32 wrong
 divergent_barrier|divergent __syncthreads|divergent __syncthreads|divergent __syncthreads|divergent __syncthreads

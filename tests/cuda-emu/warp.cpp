@@ -1,7 +1,8 @@
 /*
  * Operations of a warp: each lane leaves what it brings and waits; when the last lane of the mask
  * is there, all results are computed at once. Reading a lane that does not take part gives all
- * ones, a NaN, so that it shows in what the kernel puts out.
+ * ones, a NaN, so that it shows in what the kernel puts out. But for __syncwarp all lanes have to
+ * be at one instruction, which is a line of the source here.
  */
 #include "emu.h"
 
@@ -54,7 +55,7 @@ source(const emu_thread *t, int lane)
 static void
 complete(emu_thread *warp, int first, unsigned lanes, emu_op op)
 {
-	unsigned ballot = 0, epoch = 0;
+	unsigned ballot = 0;
 	void *calls[32] = {};
 
 	for (int k = 0; k < 32; k++) {
@@ -62,7 +63,6 @@ complete(emu_thread *warp, int first, unsigned lanes, emu_op op)
 			continue;
 		calls[k] = warp[k].call;
 		ballot |= warp[k].value != 0 ? 1u << k : 0;
-		epoch = warp[k].warp_epoch + 1 > epoch ? warp[k].warp_epoch + 1 : epoch;
 	}
 	for (int k = 0; k < 32; k++)
 		if (op == EMU_CALL && lanes >> k & 1) {
@@ -78,10 +78,10 @@ complete(emu_thread *warp, int first, unsigned lanes, emu_op op)
 			warp[k].result = lanes >> from & 1 ? warp[from].value : ~0ull;
 		} else if (op == EMU_BALLOT) {
 			warp[k].result = ballot;
-		} else if (op == EMU_SYNCWARP) {
-			warp[k].warp_epoch = epoch;
 		}
 	}
+	if (op == EMU_SYNCWARP)
+		emu_race_syncwarp(first, lanes);
 	for (int k = 0; k < 32; k++)
 		if (lanes >> k & 1)
 			emu_ready(first + k);
@@ -105,7 +105,8 @@ attempt(int w, unsigned mask)
 		for (int k = 0; k < 32; k++) {
 			if (!(need >> k & 1) || !(waiting[w] >> k & 1))
 				continue;
-			if (warp[k].mask != warp[l].mask || warp[k].op != warp[l].op)
+			if (warp[k].mask != warp[l].mask || warp[k].op != warp[l].op ||
+			    (warp[k].line != warp[l].line && warp[k].op != EMU_SYNCWARP))
 				emu_die("warp operations do not match: lane %d line %d mask %08x, "
 					"lane %d line %d mask %08x",
 				    l, warp[l].line, warp[l].mask, k, warp[k].line, warp[k].mask);

@@ -76,6 +76,8 @@ void *emu_dynamic_shared(void);
 void emu_check_pointer(const char *kernel, const void *pointer);
 void emu_die(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void emu_atomic(void *address, size_t bytes); /* tells the race checker */
+/* Ends the program unless it is in shared memory. */
+void emu_check_shared(const void *p, size_t bytes, const char *what);
 /* cp.async: the bytes arrive at the wait that must cover them, not before. */
 void emu_pipe_copy(void *to, const void *from, size_t bytes, size_t zeros);
 void emu_pipe_commit(void);

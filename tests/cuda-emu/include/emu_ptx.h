@@ -109,11 +109,11 @@ emu_mma_all(void *const args[32], unsigned lanes)
 }
 
 inline void
-mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
+mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2], int line = __builtin_LINE())
 {
 	emu_mma me = {d, a, b};
 
-	emu_warp_call(emu_mma_all, &me, ~0u, __LINE__);
+	emu_warp_call(emu_mma_all, &me, ~0u, line);
 }
 
 struct emu_load {
@@ -142,36 +142,29 @@ emu_load_all(void *const args[32], unsigned lanes)
 }
 
 inline void
-emu_ldmatrix(uint32_t r[4], const void *row, bool transpose)
+emu_ldmatrix(uint32_t r[4], const void *row, bool transpose, int line)
 {
 	emu_load me;
 
 	me.r = r;
 	me.transpose = transpose;
 	emu_aligned(row, 16, "ldmatrix");
+	emu_check_shared(row, 16, "ldmatrix");
 	for (int i = 0; i < 8; i++)
 		me.row[i] = ((const uint16_t *)row)[i];
-	emu_warp_call(emu_load_all, &me, ~0u, __LINE__);
+	emu_warp_call(emu_load_all, &me, ~0u, line);
 }
 
 inline void
-ldmatrix_x4(uint32_t r[4], const void *row)
+ldmatrix_x4(uint32_t r[4], const void *row, int line = __builtin_LINE())
 {
-	emu_ldmatrix(r, row, false);
+	emu_ldmatrix(r, row, false, line);
 }
 
 inline void
-ldmatrix_x4_trans(uint32_t r[4], const void *row)
+ldmatrix_x4_trans(uint32_t r[4], const void *row, int line = __builtin_LINE())
 {
-	emu_ldmatrix(r, row, true);
-}
-
-inline void
-cp_async16(void *to, const void *from)
-{
-	emu_aligned(to, 16, "cp.async");
-	emu_aligned(from, 16, "cp.async");
-	emu_pipe_copy(to, from, 16, 0);
+	emu_ldmatrix(r, row, true, line);
 }
 
 inline void
@@ -179,7 +172,16 @@ cp_async16_or_zero(void *to, const void *from, bool there)
 {
 	emu_aligned(to, 16, "cp.async");
 	emu_aligned(from, 16, "cp.async");
+	emu_check_shared(to, 16, "cp.async");
+	if (there)
+		emu_check_pointer("cp.async", from);
 	emu_pipe_copy(to, from, there ? 16 : 0, there ? 0 : 16);
+}
+
+inline void
+cp_async16(void *to, const void *from)
+{
+	cp_async16_or_zero(to, from, true);
 }
 
 inline void

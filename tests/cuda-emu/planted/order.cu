@@ -74,6 +74,33 @@ warp_exchange(float *out, bool bug)
 	out[threadIdx.x ^ 1] = s[threadIdx.x ^ 1];
 }
 
+/* A shuffle orders nothing in memory, and a __syncwarp only what its lanes did. */
+__global__ void
+warp_exchange_half(float *out, bool bug)
+{
+	__shared__ float s[N];
+	int t = threadIdx.x, ones;
+
+	s[t] = (float)t;
+	ones = __shfl_xor_sync(0xffffffffu, 1, 1);
+	if (!bug)
+		__syncwarp();
+	else if ((t & 31) < 16)
+		__syncwarp(0x0000ffffu);
+	out[t ^ 16] = s[t ^ 16] * (float)ones;
+}
+
+/* Lanes that name other lanes than these name them. */
+__global__ void
+other_masks(float *out, bool bug)
+{
+	if (bug && (threadIdx.x & 31) >= 16)
+		__syncwarp(0xffff0000u);
+	else
+		__syncwarp();
+	out[threadIdx.x] = (float)threadIdx.x;
+}
+
 __global__ void
 not_in_mask(float *out, bool bug)
 {
@@ -133,6 +160,8 @@ shuffle_and_barrier(float *out, bool bug)
 				 LAUNCH(add_across_blocks, 4, N, 0, 0, p->out, p->bug)))           \
 	X(shared_add, LAUNCH(shared_add, 1, N, 0, 0, p->out, p->bug))                              \
 	X(warp_exchange, LAUNCH(warp_exchange, 1, N, 0, 0, p->out, p->bug))                        \
+	X(warp_exchange_half, LAUNCH(warp_exchange_half, 1, N, 0, 0, p->out, p->bug))              \
+	X(other_masks, LAUNCH(other_masks, 1, N, 0, 0, p->out, p->bug))                            \
 	X(not_in_mask, LAUNCH(not_in_mask, 1, N, 0, 0, p->out, p->bug))                            \
 	X(shuffle_from_nowhere, LAUNCH(shuffle_from_nowhere, 1, N, 0, 0, p->out, p->bug))          \
 	X(divergent_barrier, LAUNCH(divergent_barrier, 1, N, 0, 0, p->out, p->bug))                \
