@@ -128,7 +128,7 @@ rival_of(const struct subject *s, bool recomputed)
 		perror(PEER_OPS);
 		exit(2);
 	}
-	roof_rates_expected(&rates, s->card);
+	roof_rates_peer(&rates, s->card);
 	rc = roof_peer_read(&r.ops, f, s->model->name, s->tokens, recomputed, &rates);
 	fclose(f);
 	if (rc < 0) {

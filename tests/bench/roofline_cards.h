@@ -14,8 +14,9 @@ struct roof_card {
 	double gigabytes; /* per second */
 	double memory;	  /* GB */
 	size_t processors;
-	/* Shares of teraflops that are reached: by large products of cuBLAS, by flash attention. */
-	double product, attention;
+	/* Shares of teraflops that are reached: by large products of cuBLAS, by our flash
+	   attention, by what PyTorch calls for it. */
+	double product, attention, sdpa;
 };
 
 /* How kernels get to the device: ROOF_STREAM one after another by C, ROOF_GRAPH all of a step as
@@ -25,9 +26,10 @@ enum roof_launching { ROOF_STREAM, ROOF_GRAPH, ROOF_EAGER };
 /* By index, or NULL behind the last; by name, or NULL. */
 const struct roof_card *roof_card_at(size_t index);
 const struct roof_card *roof_card_find(const char *name);
-/* The published peaks; and what of them is to be expected. */
+/* The published peaks; what of them is to be expected; and what of them by PyTorch. */
 void roof_rates_at_best(struct roof_rates *rates, const struct roof_card *card);
 void roof_rates_expected(struct roof_rates *rates, const struct roof_card *card);
+void roof_rates_peer(struct roof_rates *rates, const struct roof_card *card);
 /* Seconds of a step whose launches are `total`: of the device, with the time between two kernels,
    or of the host, whichever is longer. */
 double roof_seconds(const struct roof_sum *total, enum roof_launching how);

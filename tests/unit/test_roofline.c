@@ -205,7 +205,8 @@ TEST(tiles_fill_the_processors_in_waves)
 }
 
 /* A100: 312 TF, 87 % of it by products, half by attention; nine tenths of 2,039 GB/s. A product
-   (4096, 4096) of depth 4096: 137.4 GFLOP, 512 tiles on 108 processors: 5 waves. */
+   (4096, 4096) of depth 4096: 137.4 GFLOP, 512 tiles on 108 processors: 5 waves. H100, 989.5 TF:
+   PyTorch has a faster attention there. */
 TEST(what_is_expected_is_a_share_of_the_peak)
 {
 	const struct roof_card *card = roof_card_find("A100");
