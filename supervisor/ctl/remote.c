@@ -125,7 +125,7 @@ post_save(struct remote *r, const char *kind, const struct place *place, char sh
 {
 	struct json_writer w;
 	struct reply reply;
-	char path[256], name[64];
+	char name[64];
 	const char *body, *digest;
 	int rc;
 
@@ -137,9 +137,8 @@ post_save(struct remote *r, const char *kind, const struct place *place, char sh
 	json_put_string(&w, "upload_url", place->put);
 	json_write_object_end(&w);
 	body = json_writer_text(&w, NULL);
-	snprintf(path, sizeof(path), "/v1/sessions/%s/artifacts:save", r->id);
 	rc = body == NULL ? ctl_out_of_memory()
-			  : client_expect(r->client, "saving", "POST", path, body, &reply);
+			  : remote_post(r, "saving", "artifacts:save", body, &reply);
 	json_writer_fini(&w);
 	if (rc != 0)
 		return rc;

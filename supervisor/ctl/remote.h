@@ -39,6 +39,11 @@ int remote_open(struct remote *r, const struct remote_options *o);
 /* Renders every row; a row that is refused is named by file and line. The rows stay until the
    session is closed: a service that was started again may have to be given them again. */
 int remote_render(struct remote *r, const struct rows *rows);
+/* A call of the session, done once whatever happens to the connection; where the service needs the
+   rows before it again, they are rendered again. A reply of 200 is the caller's to end. `doing`
+   begins the line of another one. */
+int remote_post(
+    struct remote *r, const char *doing, const char *call, const char *body, struct reply *reply);
 /* One step over the rows named by index, done once whatever happens to the connection. */
 int remote_train(struct remote *r, const size_t *rows, size_t count, double learning_rate,
     struct remote_result *out);

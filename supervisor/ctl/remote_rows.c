@@ -11,6 +11,10 @@
 /* A render request is cut at this many bytes of rows or rows, whatever comes first. */
 enum { RENDER_BYTES = 8 << 20, RENDER_ROWS = 2000 };
 
+/* Times that all rows are rendered again for one call: a service that is started again meanwhile
+   lacks them once more. */
+enum { RENDERS_MAX = 10 };
+
 /* Names the rows that the service's 422 is about: loc is ["body", "examples", index, ...]. */
 static void
 print_rows(const struct reply *reply, const struct rows *rows, size_t first)
@@ -177,17 +181,19 @@ lacks_datums(struct remote *r, const struct reply *reply)
 	return behind;
 }
 
-/* Sends the step, and, where the service needs them again, the rows before it. */
-static int
-post_train(struct remote *r, const char *body, struct reply *reply)
+int
+remote_post(
+    struct remote *r, const char *doing, const char *call, const char *body, struct reply *reply)
 {
 	char path[256], key[CLIENT_KEY_MAX];
+	unsigned renders = 0;
 	int rc;
 
-	snprintf(path, sizeof(path), "/v1/sessions/%s/batches:train", r->id);
+	snprintf(path, sizeof(path), "/v1/sessions/%s/%s", r->id, call);
 	client_key(r->client, key);
 	rc = client_call_again(r->client, key, "POST", path, body, reply);
-	if (rc == 0 && reply->status != 200 && lacks_datums(r, reply)) {
+	while (
+	    rc == 0 && reply->status != 200 && renders++ < RENDERS_MAX && lacks_datums(r, reply)) {
 		fprintf(stderr,
 		    "stepctl: the service was started again; rendering %zu rows again\n", r->count);
 		reply_fini(reply);
@@ -196,7 +202,7 @@ post_train(struct remote *r, const char *body, struct reply *reply)
 			rc = client_call_again(r->client, key, "POST", path, body, reply);
 	}
 	if (rc == 0 && reply->status != 200) {
-		reply_print(reply, "training");
+		reply_print(reply, doing);
 		reply_fini(reply);
 		rc = CTL_REFUSED;
 	}
@@ -222,7 +228,8 @@ remote_train(struct remote *r, const size_t *rows, size_t count, double learning
 	json_put_double(&w, "learning_rate", learning_rate);
 	json_write_object_end(&w);
 	body = json_writer_text(&w, NULL);
-	rc = body == NULL ? ctl_out_of_memory() : post_train(r, body, &reply);
+	rc = body == NULL ? ctl_out_of_memory()
+			  : remote_post(r, "training", "batches:train", body, &reply);
 	json_writer_fini(&w);
 	if (rc != 0)
 		return rc;
