@@ -116,6 +116,8 @@ op_close(struct op_context *ctx)
 {
 	if (ctx == NULL)
 		return;
+	if (ctx->stream != NULL)
+		(void)cudaStreamSynchronize(ctx->stream); /* copies still use what is freed here */
 	tiles_free(ctx->tiling);
 	staging_free(ctx->staging);
 	(void)cudaFree(ctx->scratch.memory);

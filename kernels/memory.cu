@@ -4,10 +4,14 @@
 enum op_status
 op_alloc(struct op_context *ctx, void **out, size_t bytes)
 {
-	cudaError_t error = cudaMalloc(out, bytes);
+	cudaError_t error;
 	enum op_status status;
 	size_t left = 0, total = 0;
 
+	*out = NULL;
+	if (bytes == 0) /* what cudaMalloc does then is not documented */
+		return OP_OK;
+	error = cudaMalloc(out, bytes);
 	if (error == cudaErrorMemoryAllocation) {
 		*out = NULL;
 		(void)cudaGetLastError();
@@ -17,8 +21,6 @@ op_alloc(struct op_context *ctx, void **out, size_t bytes)
 		    total);
 	}
 	GPU_TRY(gpu_check(ctx, error, "cudaMalloc"));
-	if (bytes == 0)
-		return OP_OK;
 	status = op_zero(ctx, *out, bytes);
 	if (status != OP_OK) {
 		(void)cudaFree(*out);

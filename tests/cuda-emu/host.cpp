@@ -122,7 +122,9 @@ cudaFreeHost(void *memory)
 	if (pinned.count((char *)memory) == 0)
 		return emu_fail(cudaErrorInvalidValue);
 	emu_count(&emu_counts::allocations);
-	arrive(begun);
+	for (const copy &c : on_their_way)
+		if (c.host >= (char *)memory && c.host < (char *)memory + pinned[(char *)memory])
+			emu_die("pinned memory is freed while a copy may still use it");
 	pinned.erase((char *)memory);
 	free(memory);
 	return cudaSuccess;

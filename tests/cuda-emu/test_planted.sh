@@ -77,6 +77,12 @@ host_pointer|is not device memory|is not device memory|is not device memory|is n
 host_writes|dies|AddressSanitizer|dies|dies
 workspace_unaligned|without a workspace|without a workspace|without a workspace|without a workspace
 workspace_dropped|without a workspace|without a workspace|without a workspace|without a workspace
+pinned_early|64 wrong|64 wrong|64 wrong|64 wrong
+pinned_rewritten|while a copy read it|while a copy read it|while a copy read it|while a copy read it
+pinned_freed|while a copy may still|while a copy may still|while a copy may still|while a copy may still
+too_many_rows|invalid configuration|invalid configuration|invalid configuration|invalid configuration
+too_deep|invalid configuration|invalid configuration|invalid configuration|invalid configuration
+no_blocks|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 too_much_shared|invalid argument|invalid argument|invalid argument|invalid argument
 too_many_threads|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 misaligned_copy|-|-|-|misaligned address

@@ -116,6 +116,19 @@ TEST(zero_and_copy)
 }
 
 /* By hand: bf16 has 8 bits of significand, so 1 + 2^-8 lies between 1 and 1 + 2^-7. */
+/* Of uploads that nobody waited for. */
+TEST(closes_with_uploads_on_their_way)
+{
+	FOR_EACH_RIG(r)
+	{
+		float *a = random_floats(1000, 1.0f, 2), *device = rig_f32(&r, a, 1000);
+
+		for (int i = 0; i < 20; i++)
+			OK(op_upload(r.ctx, device, a, 1000 * sizeof(float)));
+		free(a);
+	}
+}
+
 TEST(round_to_nearest_even)
 {
 	static const struct {
@@ -213,5 +226,6 @@ TEST(add)
 }
 
 TEST_MAIN(TEST_CASE(open_refuses), TEST_CASE(context), TEST_CASE(alloc), TEST_CASE(staged),
-    TEST_CASE(alloc_too_much), TEST_CASE(zero_and_copy), TEST_CASE(round_to_nearest_even),
+    TEST_CASE(alloc_too_much), TEST_CASE(zero_and_copy),
+    TEST_CASE(closes_with_uploads_on_their_way), TEST_CASE(round_to_nearest_even),
     TEST_CASE(round_nan), TEST_CASE(round_copies_f32), TEST_CASE(add))

@@ -30,9 +30,39 @@ run_product(const struct plan *p, size_t shift, bool stream_after)
 	(void)cublasDestroy(blas);
 }
 
+enum pinned_bug { PINNED_RIGHT, PINNED_EARLY, PINNED_REWRITTEN, PINNED_FREED };
+
+/* out, by way of pinned memory. */
+static void
+run_pinned(const struct plan *p, enum pinned_bug bug)
+{
+	float *host, read[N];
+
+	bug = p->bug ? bug : PINNED_RIGHT;
+	(void)cudaMallocHost((void **)&host, N * sizeof(float));
+	(void)cudaMemcpyAsync(host, p->in, N * sizeof(float), cudaMemcpyDeviceToHost, 0);
+	if (bug != PINNED_EARLY)
+		(void)cudaStreamSynchronize(0);
+	memcpy(read, host, sizeof(read));
+	(void)cudaStreamSynchronize(0);
+	memcpy(host, read, sizeof(read));
+	(void)cudaMemcpyAsync(p->out, host, N * sizeof(float), cudaMemcpyHostToDevice, 0);
+	if (bug == PINNED_REWRITTEN)
+		host[7] = 8.0f;
+	if (bug != PINNED_FREED)
+		(void)cudaStreamSynchronize(0);
+	(void)cudaFreeHost(host);
+}
+
 #define CASES(X)                                                                                   \
 	X(workspace_unaligned, run_product(p, p->bug ? 16 : 0, false))                             \
 	X(workspace_dropped, run_product(p, 0, p->bug))                                            \
+	X(pinned_early, run_pinned(p, PINNED_EARLY))                                               \
+	X(pinned_rewritten, run_pinned(p, PINNED_REWRITTEN))                                       \
+	X(pinned_freed, run_pinned(p, PINNED_FREED))                                               \
+	X(too_many_rows, LAUNCH(identity, dim3(1, p->bug ? 65536 : 1), N, 0, 0, p->out))           \
+	X(too_deep, LAUNCH(identity, dim3(1, 1, p->bug ? 65536 : 1), N, 0, 0, p->out))             \
+	X(no_blocks, LAUNCH(identity, p->bug ? 0 : 1, N, 0, 0, p->out))                            \
 	X(too_much_shared, LAUNCH(identity, 1, N, p->bug ? 60000 : 40000, 0, p->out))              \
 	X(too_many_threads, LAUNCH(identity, 1, p->bug ? 2048 : 1024, 0, 0, p->out))
 
