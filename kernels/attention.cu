@@ -78,7 +78,7 @@ run(struct op_context *ctx, void *out, float *lse, const void *q, const void *k,
 	    .heads = (int)shape->heads,
 	    .kv_heads = (int)shape->kv_heads,
 	    .dim = (int)shape->head_dim,
-	    .window = (int)shape->window,
+	    .window = attention_window(shape, packing),
 	    .scale = shape->scale};
 	size_t count, shared = 3 * simt_tile_bytes(shape->head_dim);
 

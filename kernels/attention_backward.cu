@@ -176,7 +176,7 @@ op_attention_backward(struct op_context *ctx, void *dq, void *dk, void *dv, cons
 	    .heads = (int)shape->heads,
 	    .kv_heads = (int)shape->kv_heads,
 	    .dim = (int)shape->head_dim,
-	    .window = (int)shape->window,
+	    .window = attention_window(shape, packing),
 	    .scale = shape->scale};
 	uintptr_t addresses = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)dq |
 			      (uintptr_t)dk | (uintptr_t)dv | (uintptr_t)dout;

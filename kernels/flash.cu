@@ -133,7 +133,7 @@ flash_forward(struct op_context *ctx, void *out, float *lse, const void *q, cons
 {
 	struct flash_arguments a = {.heads = (int)shape->heads,
 	    .kv_heads = (int)shape->kv_heads,
-	    .window = (int)shape->window,
+	    .window = attention_window(shape, packing),
 	    .scale = shape->scale};
 	size_t count;
 

@@ -189,7 +189,7 @@ flash_backward(struct op_context *ctx, void *dq, void *dk, void *dv, const void 
 	    .dout = (const bf16 *)dout,
 	    .heads = (int)shape->heads,
 	    .kv_heads = (int)shape->kv_heads,
-	    .window = (int)shape->window,
+	    .window = attention_window(shape, packing),
 	    .scale = shape->scale};
 	void *area;
 

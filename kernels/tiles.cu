@@ -2,6 +2,9 @@
 
 #include <stdlib.h>
 
+/* Kernels count rows in ints, and go up to two tiles past the last one. */
+enum { MOST_TOKENS = INT32_MAX - 2 * TILE_ROWS };
+
 struct gpu_tiling {
 	uint32_t *start; /* (sequences + 1), host: of which packing the table is */
 	size_t sequences, room;
@@ -100,6 +103,8 @@ tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
 	struct gpu_tiling *t = ctx->tiling;
 	size_t n = packing->sequences + 1;
 
+	if (packing->tokens > MOST_TOKENS)
+		return op_fail(ctx, OP_UNSUPPORTED, "%zu tokens at once", packing->tokens);
 	if (!is_known(t, packing)) {
 		t->sequences = 0; /* nothing is known while it changes */
 		if (n > t->room) {
@@ -118,6 +123,12 @@ tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
 	*out = (const struct tile *)t->table.memory;
 	*count = t->count;
 	return OP_OK;
+}
+
+int
+attention_window(const struct op_attention_shape *shape, const struct op_packing *packing)
+{
+	return shape->window < packing->tokens ? (int)shape->window : 0;
 }
 
 enum op_status

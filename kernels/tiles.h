@@ -26,6 +26,9 @@ enum op_status tiles_reserve(struct op_context *ctx, size_t tokens);
 enum op_status tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
     const struct op_packing *packing);
 
+/* The shape's window in the kernels' rows, 0 where every query sees all of its sequence: a window
+   may be larger than an int, and the rows behind it are counted in ints. */
+int attention_window(const struct op_attention_shape *shape, const struct op_packing *packing);
 /* OP_UNSUPPORTED for a shape that makes no sense, or a head wider than 256. */
 enum op_status attention_check(struct op_context *ctx, const struct op_attention_shape *shape);
 

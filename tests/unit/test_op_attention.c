@@ -17,6 +17,11 @@ static const struct attention shapes[] = {
     {.heads = 3, .kv_heads = 3, .dim = 8, .window = 7, .sequences = 2, .start = {0, 70, 211}},
     {.heads = 2, .kv_heads = 2, .dim = 4, .window = 100, .sequences = 1, .start = {0, 151}},
     {.heads = 2, .kv_heads = 1, .dim = 4, .window = 500, .sequences = 2, .start = {0, 0, 67}},
+    /* windows that no int holds, or not with a row added */
+    {.heads = 1, .kv_heads = 1, .dim = 4, .window = 2147483647, .sequences = 1, .start = {0, 67}},
+    {.heads = 1, .kv_heads = 1, .dim = 64, .window = 2147483647, .sequences = 1, .start = {0, 67}},
+    {.heads = 1, .kv_heads = 1, .dim = 64, .window = 2147483648, .sequences = 1, .start = {0, 67}},
+    {.heads = 1, .kv_heads = 1, .dim = 4, .window = 4294967297, .sequences = 1, .start = {0, 67}},
     /* the widths that have kernels of their own somewhere */
     {.heads = 2, .kv_heads = 1, .dim = 64, .sequences = 3, .start = {0, 65, 66, 90}},
     {.heads = 1, .kv_heads = 1, .dim = 64, .window = 37, .sequences = 1, .start = {0, 135}},
