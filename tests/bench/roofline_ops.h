@@ -4,7 +4,8 @@
  * of T tokens, all of them supervised, every linear layer adapted. bfloat16 where the activation
  * type stands, float32 where the ops say float32. Each is as CUDA's ops launch it, with the flops
  * that a kernel does more than the maths asks for; what a product reads twice because it does not
- * fit on the chip is not counted, so this is what is possible at best.
+ * fit on the chip is not counted, and what a kernel finds in the cache, because the one before it
+ * has just written it, is: small models are faster than this there.
  */
 #ifndef TESTS_BENCH_ROOFLINE_OPS_H
 #define TESTS_BENCH_ROOFLINE_OPS_H
