@@ -156,6 +156,14 @@ struct session_restore {
 	bool behind;	    /* its worker is at `step`: the datums after it are not there */
 };
 
+/* CHECKING: what the session is, unless the store comes to hold that it went back. */
+struct session_before {
+	bool back; /* it is on its way there */
+	struct session_record record;
+	uint64_t upload_step, resend_to;
+	char upload_sha256[65];
+};
+
 enum { QUARANTINE_MAX = 16, QUARANTINE_DIGEST = 32 };
 
 struct session {
@@ -186,6 +194,7 @@ struct session {
 	struct anchor anchor;
 	struct upload upload;
 	struct session_restore restore;
+	struct session_before before;
 	uint64_t restarts, replay_differences;
 	struct event_ring events;
 	const char *state_told; /* by the last event about it; a constant */

@@ -98,6 +98,8 @@ void session_await(struct session *s);
    and loses nothing (false: it does not); and as the RESTORE under way asks for it. */
 bool session_recall(struct session *s);
 void session_recall_asked(struct session *s);
+/* session_recall.c: the store holds that it went back, or does not: then it is where it was. */
+void session_went_back(struct session *s, bool kept);
 /* session_revive.c: the slot and the model that a worker needs; or false with a sentence, without a
    slot where there is none. A model that cannot be looked for now is looked for by each try. */
 bool session_take_place(struct session *s, const char **why);

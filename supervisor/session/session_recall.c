@@ -156,6 +156,32 @@ keep_upload(struct upload *u, uint64_t step, uint8_t packed[UPLOAD_MAX])
 	return upload_put(u, packed);
 }
 
+static void
+note_before(struct session *s)
+{
+	struct session_before *b = &s->before;
+
+	b->back = true;
+	b->record = s->record;
+	b->resend_to = s->restore.resend_to;
+	b->upload_step = s->upload.step;
+	memcpy(b->upload_sha256, s->upload.sha256, sizeof(b->upload_sha256));
+}
+
+void
+session_went_back(struct session *s, bool kept)
+{
+	const struct session_before *b = &s->before;
+
+	if (b->back && !kept) {
+		s->record = b->record;
+		s->restore.resend_to = b->resend_to;
+		s->upload.step = b->upload_step;
+		memcpy(s->upload.sha256, b->upload_sha256, sizeof(s->upload.sha256));
+	}
+	s->before.back = false;
+}
+
 /* The steps behind `step` are lost with the spool, and the journal of them is not whole: the
    session is at `step` again. They have to be sent again, so answers that were kept for them are
    forgotten and their keys are good again. */
@@ -170,8 +196,10 @@ go_back(struct session *s, uint64_t step, const struct transfer_result *moved)
 	struct store_write gone = {STORE_JOURNAL, key, sizeof(key), NULL, 0};
 	uint64_t lost = r->step - step;
 	int error = store_each(s->stepd->store, STORE_ANSWERS, forget_answer, &forget);
-	long len, upload_len = keep_upload(&s->upload, step, upload);
+	long len, upload_len;
 
+	note_before(s);
+	upload_len = keep_upload(&s->upload, step, upload);
 	if (s->stepd->sessions->went_back != NULL)
 		s->stepd->sessions->went_back(s->stepd, r->id, step);
 	for (uint64_t at = step + 1; error == 0 && at <= r->step; at++) {

@@ -155,6 +155,7 @@ void
 checking_kept(struct session *s, struct session_input *in)
 {
 	(void)in;
+	session_went_back(s, true);
 	s->state = SESSION_CHECKING;
 	if (s->stopping) {
 		if (s->current != NULL)
@@ -173,6 +174,7 @@ void
 checking_not_kept(struct session *s, struct session_input *in)
 {
 	(void)in;
+	session_went_back(s, false);
 	if (s->current != NULL) {
 		session_reply_detail(s, 507, "the trainer has no disk space to go back");
 		leave(s, "has no snapshot: the spool does not hold it");

@@ -165,10 +165,10 @@ def by_request():
 
 @fault("a state that was uploaded before its session went back is given to restore it",
        "422: it holds steps that the session did not take")
-def other_steps():
+def other_steps(harm_store):
     """Of two uploads the older one has a restore_url; the journal behind it is damaged, so what follows it is
-    lost, and other steps are taken in their place."""
-    run = Run("twice", restore_url=store.url("/403/dead"))
+    lost, and other steps are taken in their place. harm_store: the first try to go back cannot be kept."""
+    run = Run("twice-harmed" if harm_store else "twice", restore_url=store.url("/403/dead"))
     check(run.t.save(run.s, store.url("/ok/newer"))[0] == 200, "saved again")
 
     def damage(path):
@@ -178,6 +178,14 @@ def other_steps():
 
     run.restart(damage)
     run.came_to("needs_restore")
+    if harm_store:
+        data = os.path.join(run.t.state, "store", "data.mdb")
+        os.rename(data, data + ".away")
+        status, body, _ = run.restore(store.url(run.path))
+        check(status == 507, "not kept", status, body)
+        os.rename(data + ".away", data)
+        st = run.came_to("needs_restore")
+        check(st["step"] == 6 and st["last_saved"]["step"] == 6 and "steps_to_send_again" not in st, "as it was", st)
     status, body, _ = run.restore(store.url(run.path))
     check(status == 200 and body["steps_to_send_again"] == {"from": 4, "to": 6}, "restored", status, body)
     for i in (10, 11, 12):
@@ -229,7 +237,8 @@ def dead_url():
 
 by_itself()
 by_request()
-other_steps()
+other_steps(False)
+other_steps(True)
 answered_later()
 dead_url()
 shutil.rmtree(folder)
