@@ -225,6 +225,7 @@ format-check:
 install: all
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(BUILD)/stepd $(BUILD)/stepd-worker $(BUILD)/stepctl $(DESTDIR)$(PREFIX)/bin
+	[ ! -e $(BUILD)/stepd-worker-cuda ] || install -m 755 $(BUILD)/stepd-worker-cuda $(DESTDIR)$(PREFIX)/bin
 	install -m 644 systemd/stepd.service systemd/stepd.socket $(DESTDIR)$(PREFIX)/lib/systemd/system
 	sed -i 's#/usr/local/#$(PREFIX)/#g' $(DESTDIR)$(PREFIX)/lib/systemd/system/stepd.service
 	install -D -m 644 systemd/stepd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/stepd.conf

@@ -174,6 +174,8 @@ def installed(folder):
     for name in ("stepd", "stepctl", "stepd-worker"):
         told = subprocess.run([os.path.join(prefix, "opt/x/bin", name), "--version"], capture_output=True, text=True)
         check(told.returncode == 0 and told.stdout.startswith(name + " "), "installed", name, told)
+    gpus = [os.path.exists(os.path.join(where, "stepd-worker-cuda")) for where in (BUILD, os.path.join(prefix, "opt/x/bin"))]
+    check(gpus[0] == gpus[1], "the worker for GPUs, where it was built", gpus)
     with open(os.path.join(prefix, "opt/x/lib/systemd/system/stepd.service")) as f:
         unit = f.read()
     check("\nExecStart=/opt/x/bin/stepd\n" in unit and "/usr/local" not in unit, "the unit's prefix", unit)
