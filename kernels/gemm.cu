@@ -1,16 +1,22 @@
 #include "kernels/blas.h"
-#include "kernels/lanes.h"
+#include "kernels/vector.h"
 
 #include <limits.h>
 
 enum { PANEL = 64 << 20 }; /* bytes of a matrix that are converted at a time */
 
+template <int N, typename TO, typename FROM>
+__device__ __forceinline__ void
+convert_some(size_t i, TO *out, const FROM *in)
+{
+	store_some<N>(out, i, load_some<N>(in, i));
+}
+
 template <typename TO, typename FROM>
 __global__ void
 convert_kernel(TO *out, const FROM *in, size_t n)
 {
-	for (size_t i = grid_first(); i < n; i += grid_stride())
-		store(out, i, load(in, i));
+	GRID_ELEMENTS(4, aligned(out, in), n, convert_some, out, in);
 }
 
 static size_t
@@ -61,10 +67,10 @@ rows_of(
 	GPU_TRY(gpu_panel(ctx, &panel, n * size_of(ctx->compute)));
 	*out = panel;
 	if (ctx->compute == OP_BF16)
-		return GPU_RUN(ctx, (convert_kernel<bf16, float>), gpu_blocks(ctx, n), GPU_BLOCK, 0,
-		    (bf16 *)panel, (const float *)from, n);
-	return GPU_RUN(ctx, (convert_kernel<float, bf16>), gpu_blocks(ctx, n), GPU_BLOCK, 0,
-	    (float *)panel, (const bf16 *)from, n);
+		return GPU_RUN(ctx, (convert_kernel<bf16, float>), gpu_blocks(ctx, div_up(n, 4)),
+		    GPU_BLOCK, 0, (bf16 *)panel, (const float *)from, n);
+	return GPU_RUN(ctx, (convert_kernel<float, bf16>), gpu_blocks(ctx, div_up(n, 4)), GPU_BLOCK,
+	    0, (float *)panel, (const bf16 *)from, n);
 }
 
 /* Rows of w at a time: all where nothing is converted. */

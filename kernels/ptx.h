@@ -31,6 +31,46 @@ st128(T *to, T value)
 	*to = value;
 }
 
+/* 16 bytes of global memory, or 8, by one instruction: copies of structs are taken apart, and not
+   always put together again. The address is a multiple of their number. */
+__device__ __forceinline__ uint4
+ld_global128(const void *from)
+{
+	uint4 v;
+
+	asm volatile("ld.global.v4.b32 {%0,%1,%2,%3},[%4];"
+		     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+		     : "l"(from)
+		     : "memory");
+	return v;
+}
+
+__device__ __forceinline__ void
+st_global128(void *to, uint4 v)
+{
+	asm volatile(
+	    "st.global.v4.b32 [%0],{%1,%2,%3,%4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w)
+	    : "memory");
+}
+
+__device__ __forceinline__ uint2
+ld_global64(const void *from)
+{
+	uint2 v;
+
+	asm volatile("ld.global.v2.b32 {%0,%1},[%2];"
+		     : "=r"(v.x), "=r"(v.y)
+		     : "l"(from)
+		     : "memory");
+	return v;
+}
+
+__device__ __forceinline__ void
+st_global64(void *to, uint2 v)
+{
+	asm volatile("st.global.v2.b32 [%0],{%1,%2};" ::"l"(to), "r"(v.x), "r"(v.y) : "memory");
+}
+
 /* float32 to bfloat16, nearest even. */
 __device__ __forceinline__ uint16_t
 bf16_bits(float x)

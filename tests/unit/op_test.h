@@ -23,6 +23,7 @@ struct rig {
 	int threads;
 	void *owned[RIG_OWNED]; /* device memory */
 	size_t count;
+	size_t offset; /* bytes by which what rig_alloc gives lies behind an aligned address */
 };
 
 #define OK(call)                                                                                   \
@@ -81,8 +82,8 @@ rig_alloc(struct rig *r, size_t bytes)
 {
 	if (r->count == RIG_OWNED)
 		abort();
-	OK(op_alloc(r->ctx, &r->owned[r->count], bytes));
-	return r->owned[r->count++];
+	OK(op_alloc(r->ctx, &r->owned[r->count], bytes + r->offset));
+	return (char *)r->owned[r->count++] + r->offset;
 }
 
 /* n float32 on the device; NULL: filled with NaN, so that `=` cannot be `+=`. */

@@ -149,7 +149,7 @@ TEST(round_to_nearest_even)
 	uint16_t out[64];
 	void *device = rig_alloc(&r, sizeof(out));
 
-	for (size_t shift = 0; shift < 3; shift++) { /* in the vector part and in its tail */
+	for (size_t shift = 0; shift < 6; shift++) { /* in the vector part and in its tail */
 		for (size_t i = 0; i < count; i++)
 			in[i + shift] = cases[i].in;
 		in[count + shift] = NAN;
@@ -200,13 +200,14 @@ TEST(add)
 	static const size_t sizes[] = {0, 1, 7, 31, 1025, 40009};
 
 	FOR_EACH_RIG(r)
-	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
-		size_t n = sizes[s], wrong = 0;
+	for (size_t s = 0; s < 2 * (sizeof(sizes) / sizeof(sizes[0])); s++) {
+		size_t n = sizes[s / 2], wrong = 0;
 		float *a = random_floats(n, 1.0f, 2), *b = random_floats(n, 1.0f, 3);
-		float *out = malloc(n * sizeof(float) + 1), *device = rig_f32(&r, NULL, n);
-		float *in = rig_f32(&r, a, n);
-		void *branch = rig_act(&r, b, n);
+		float *out = malloc(n * sizeof(float) + 1), *device, *in;
+		void *branch;
 
+		r.offset = s % 2 * 4; /* aligned, and not */
+		device = rig_f32(&r, NULL, n), in = rig_f32(&r, a, n), branch = rig_act(&r, b, n);
 		OK(op_add(r.ctx, device, in, branch, n));
 		rig_get(&r, out, device, n);
 		for (size_t i = 0; i < n; i++)

@@ -175,6 +175,12 @@ rsqrtf(float x)
 {
 	return 1.0f / sqrtf(x);
 }
+/* Of denominators beyond 2^126 it makes 0. */
+static inline float
+__fdividef(float a, float b)
+{
+	return fabsf(b) > 0x1p126f ? a * 0.0f : a / b;
+}
 /* Rounded by itself, never contracted with another operation. */
 static inline float
 __fmul_rn(float a, float b)

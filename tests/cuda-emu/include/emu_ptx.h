@@ -29,6 +29,32 @@ st128(T *to, T value)
 	*to = value;
 }
 
+inline uint4
+ld_global128(const void *from)
+{
+	return ld128((const uint4 *)from);
+}
+
+inline void
+st_global128(void *to, uint4 v)
+{
+	st128((uint4 *)to, v);
+}
+
+inline uint2
+ld_global64(const void *from)
+{
+	emu_aligned(from, 8, "ld_global64");
+	return *(const uint2 *)from;
+}
+
+inline void
+st_global64(void *to, uint2 v)
+{
+	emu_aligned(to, 8, "st_global64");
+	*(uint2 *)to = v;
+}
+
 inline uint16_t
 bf16_bits(float x)
 {
