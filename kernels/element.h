@@ -69,6 +69,23 @@ element_store(void *base, size_t i, const float *in, size_t n, enum op_dtype dty
 		memcpy((float *)base + i, in, n * sizeof(float));
 }
 
+/* sum[i .. i+n-1] = in + branch, sums of float32; sum may be branch where that is float32 too. */
+static inline void
+element_add(
+    float *sum, const float *in, const void *branch, size_t i, size_t n, enum op_dtype dtype)
+{
+	for (size_t end = i + n; i < end; i += ELEMENT_BLOCK) {
+		size_t count = end - i < ELEMENT_BLOCK ? end - i : ELEMENT_BLOCK;
+		float buffer[ELEMENT_BLOCK];
+		const float *b = element_view(buffer, branch, i, count, dtype);
+
+		/* simd: no element depends on another, also where sum is branch. */
+#pragma omp simd
+		for (size_t j = 0; j < count; j++)
+			sum[i + j] = in[i + j] + b[j];
+	}
+}
+
 /* base[i .. i+n-1] = or += in, rounded once where the type is shorter. */
 static inline void
 element_put(

@@ -15,15 +15,7 @@ enum op_status
 op_add(struct op_context *ctx, float *out, const float *in, const void *branch, size_t n)
 {
 #pragma omp parallel for num_threads(op_team(ctx, n)) schedule(static)
-	for (size_t i = 0; i < n; i += ELEMENT_BLOCK) {
-		size_t count = size_min(ELEMENT_BLOCK, n - i);
-		float buffer[ELEMENT_BLOCK];
-		const float *b = element_view(buffer, branch, i, count, ctx->compute);
-
-		/* simd: no element depends on another, also where out is branch. */
-#pragma omp simd
-		for (size_t j = 0; j < count; j++)
-			out[i + j] = in[i + j] + b[j];
-	}
+	for (size_t i = 0; i < n; i += ELEMENT_BLOCK)
+		element_add(out, in, branch, i, size_min(ELEMENT_BLOCK, n - i), ctx->compute);
 	return OP_OK;
 }

@@ -159,6 +159,11 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(rmsnorm,                                                                                 \
 	    (struct op_context * ctx, void *out, float *rstd, const float *x, const float *weight, \
 		float epsilon, bool one_plus, size_t tokens, size_t width))                        \
+	/* sum (T, D) float32 = in (T, D) float32 + branch (T, D) act, and of it the norm: add and \
+	   rmsnorm in one pass, the same to the bit. Where act is float32, sum may be branch. */   \
+	X(add_rmsnorm, (struct op_context * ctx, void *out, float *rstd, float *sum,               \
+			   const float *in, const void *branch, const float *weight,               \
+			   float epsilon, bool one_plus, size_t tokens, size_t width))             \
 	/* dx (T, D) float32 += gradient through the norm; narrow (T, D) act = that dx, unless it  \
 	   is NULL. dout act (T, D), may be narrow. The weight is frozen. */                       \
 	X(rmsnorm_backward, (struct op_context * ctx, float *dx, void *narrow, const void *dout,   \

@@ -4,6 +4,28 @@
 
 #include <math.h>
 
+/* Row t of out and rstd, of the row x (width). */
+static void
+norm_row(const struct op_context *ctx, void *out, float *rstd, const float *x, const float *weight,
+    float epsilon, float one, size_t t, size_t width)
+{
+	float sum = 0.0f, scale, block[ELEMENT_BLOCK];
+
+#pragma omp simd reduction(+ : sum)
+	for (size_t i = 0; i < width; i++)
+		sum += x[i] * x[i];
+	scale = (float)(1.0 / sqrt((double)sum / (double)width + (double)epsilon));
+	rstd[t] = scale;
+	for (size_t i = 0; i < width; i += ELEMENT_BLOCK) {
+		size_t n = size_min(ELEMENT_BLOCK, width - i);
+
+#pragma omp simd
+		for (size_t j = 0; j < n; j++)
+			block[j] = x[i + j] * scale * (one + weight[i + j]);
+		element_store(out, t * width + i, block, n, ctx->compute);
+	}
+}
+
 enum op_status
 op_rmsnorm(struct op_context *ctx, void *out, float *rstd, const float *x, const float *weight,
     float epsilon, bool one_plus, size_t tokens, size_t width)
@@ -11,23 +33,22 @@ op_rmsnorm(struct op_context *ctx, void *out, float *rstd, const float *x, const
 	float one = one_plus ? 1.0f : 0.0f;
 
 #pragma omp parallel for num_threads(op_team(ctx, tokens *width)) schedule(static)
+	for (size_t t = 0; t < tokens; t++)
+		norm_row(ctx, out, rstd, x + t * width, weight, epsilon, one, t, width);
+	return OP_OK;
+}
+
+enum op_status
+op_add_rmsnorm(struct op_context *ctx, void *out, float *rstd, float *sum, const float *in,
+    const void *branch, const float *weight, float epsilon, bool one_plus, size_t tokens,
+    size_t width)
+{
+	float one = one_plus ? 1.0f : 0.0f;
+
+#pragma omp parallel for num_threads(op_team(ctx, tokens *width)) schedule(static)
 	for (size_t t = 0; t < tokens; t++) {
-		const float *row = x + t * width;
-		float sum = 0.0f, scale, block[ELEMENT_BLOCK];
-
-#pragma omp simd reduction(+ : sum)
-		for (size_t i = 0; i < width; i++)
-			sum += row[i] * row[i];
-		scale = (float)(1.0 / sqrt((double)sum / (double)width + (double)epsilon));
-		rstd[t] = scale;
-		for (size_t i = 0; i < width; i += ELEMENT_BLOCK) {
-			size_t n = size_min(ELEMENT_BLOCK, width - i);
-
-#pragma omp simd
-			for (size_t j = 0; j < n; j++)
-				block[j] = row[i + j] * scale * (one + weight[i + j]);
-			element_store(out, t * width + i, block, n, ctx->compute);
-		}
+		element_add(sum, in, branch, t * width, width, ctx->compute);
+		norm_row(ctx, out, rstd, sum + t * width, weight, epsilon, one, t, width);
 	}
 	return OP_OK;
 }

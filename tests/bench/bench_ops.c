@@ -137,19 +137,21 @@ elementwise(void)
 	double n = 4e-9 * (double)T, d_model = (double)D, size = act == OP_BF16 ? 2 : 4;
 	double narrow = 1e-9 * (double)T * size;
 
-	MEASURE("rmsnorm", 2 * L + 1, (n + narrow) * d_model, "GB/s",
+	MEASURE("rmsnorm", 2 * L + 2, (n + narrow) * d_model, "GB/s",
 	    op_rmsnorm(ctx, b, rstd, a, zeros, 1e-5f, false, T, D));
-	MEASURE("rmsnorm_backward", 2 * L + 1,
-	    (3 * n + (act == OP_BF16 ? 2 : 1) * narrow) * d_model, "GB/s",
+	MEASURE("rmsnorm_backward", 2 * L, (3 * n + (act == OP_BF16 ? 2 : 1) * narrow) * d_model,
+	    "GB/s",
 	    op_rmsnorm_backward(ctx, b, act == OP_BF16 ? d : NULL, c, a, zeros, rstd, false, T, D));
 	MEASURE("rope q", 2 * L, narrow * d_model * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, false, H, E));
 	MEASURE("rope k", 2 * L, narrow * (double)(G * E) * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, true, G, E));
-	MEASURE("swiglu", L, narrow * (double)F * 3, "GB/s", op_swiglu(ctx, c, a, b, T * F));
+	MEASURE("swiglu", 2 * L, narrow * (double)F * 3, "GB/s", op_swiglu(ctx, c, a, b, T * F));
 	MEASURE("swiglu_backward", L, narrow * (double)F * 5, "GB/s",
 	    op_swiglu_backward(ctx, c, d, c, a, b, T * F));
-	MEASURE("add", 2 * L, (2 * n + narrow) * d_model, "GB/s", op_add(ctx, b, c, d, T * D));
+	MEASURE("add_rmsnorm", 2 * L - 1, (2 * n + 2 * narrow) * d_model, "GB/s",
+	    op_add_rmsnorm(ctx, e, rstd, b, c, d, zeros, 1e-5f, false, T, D));
+	MEASURE("add", 1, (2 * n + narrow) * d_model, "GB/s", op_add(ctx, b, c, d, T * D));
 	MEASURE("round", 2, (n + narrow) * d_model, "GB/s", op_round(ctx, b, c, T * D));
 	MEASURE("embed", 1, n * d_model * 2, "GB/s", op_embed(ctx, b, &weights, ids, T));
 	MEASURE("adamw", 1, 28e-9 * (double)adapter, "GB/s",

@@ -95,13 +95,21 @@ rope(struct roof_walk *w)
 	roof_moves(w, ROOF_ROPE, 2 * w->A * w->T * (double)w->m->kv_heads * dim);
 }
 
+/* What a linear layer gave is added to the residual stream; the norm that comes next is written in
+   the same pass. */
+static void
+residual(struct roof_walk *w, bool norm)
+{
+	roof_moves(w, ROOF_RESIDUAL, (8 + w->A + (norm ? w->A : 0)) * w->T * w->D);
+}
+
 static void
 mixer_forward(struct roof_walk *w, size_t layer)
 {
 	const struct mixer x = mixer_of(w->m, layer);
-	const double T = w->T;
 
-	roof_moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
+	if (layer == 0 || w->again)
+		roof_moves(w, ROOF_NORM, (4 + w->A) * w->T * w->D);
 	roof_linears(w, &x.first);
 	if (is_delta(w->m, layer)) {
 		delta(w, false);
@@ -110,20 +118,19 @@ mixer_forward(struct roof_walk *w, size_t layer)
 		attention(w, false);
 	}
 	roof_linears(w, &x.last);
-	roof_moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
+	residual(w, true);
 }
 
 static void
-mlp_forward(struct roof_walk *w)
+mlp_forward(struct roof_walk *w, size_t layer)
 {
 	const double T = w->T, F = (double)w->m->mlp_width;
 	const struct roof_group first = {{F, F}, w->D, 2}, last = roof_single(w->D, F);
 
-	roof_moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	roof_linears(w, &first);
 	roof_moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
 	roof_linears(w, &last);
-	roof_moves(w, ROOF_RESIDUAL, (8 + w->A) * T * w->D);
+	residual(w, !w->again && layer + 1 < w->m->layers);
 }
 
 /* In bfloat16 dx is written rounded too. */
@@ -232,14 +239,14 @@ roof_step_make(struct roof_step *s, const struct roof_model *m, const struct roo
 	roof_moves(&w, ROOF_RESIDUAL, (4 + w.A) * w.T * w.D);
 	for (size_t layer = 0; layer < m->layers; layer++) {
 		mixer_forward(&w, layer);
-		mlp_forward(&w);
+		mlp_forward(&w, layer);
 	}
 	head(&w);
 	for (size_t layer = m->layers; layer-- > 0;) {
 		w.again = true;
 		if (layer + 1 < o->recompute) {
 			mixer_forward(&w, layer);
-			mlp_forward(&w);
+			mlp_forward(&w, layer);
 		}
 		w.again = false;
 		mlp_backward(&w);

@@ -20,7 +20,7 @@
 	X(ROPE, "rope")                                                                            \
 	X(SWIGLU, "SwiGLU")                                                                        \
 	X(ROUND, "rounding to bfloat16")                                                           \
-	X(RESIDUAL, "residuals, embedding")                                                        \
+	X(RESIDUAL, "residuals + norm, embedding")                                                 \
 	X(HEAD, "head and loss")                                                                   \
 	X(UPDATE, "AdamW, norm of the gradient")
 

@@ -78,6 +78,8 @@ norms_and_products(struct rig *r)
 
 	OK(op_rmsnorm(r->ctx, act, rstd, x, weight, 1e-5f, false, T, D));
 	tell(r, "rmsnorm", rstd, T * sizeof(float));
+	OK(op_add_rmsnorm(r->ctx, act, rstd, flat, x, dact, weight, 1e-5f, false, T, D));
+	tell(r, "add_rmsnorm", act, T * D * size);
 	OK(op_rmsnorm_backward(r->ctx, dx, NULL, act, x, weight, rstd, true, T, D));
 	tell(r, "rmsnorm_backward", dx, T * D * sizeof(float));
 	OK(op_linear(r->ctx, out, act, &w, NULL, T));

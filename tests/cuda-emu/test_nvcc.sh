@@ -40,5 +40,32 @@ if [ "$(head -n 1 $table)" = "$(head -n 1 "$now")" ]; then
 else
 	echo "skipped: $table is of another nvcc"
 fi
+
+# What memory bounds moves 16 bytes a thread and access: each of these kernels has such accesses, for
+# every type that it is there for. One instruction of PTX is one of the machine here.
+while read -r file kernels; do
+	ptx=$build/cuda/$file.ptx
+	"$nvcc" -std=c++17 -O3 -I. -arch=compute_80 -ptx -o "$ptx" "kernels/$file.cu" >"$build/nvcc.log" 2>&1
+	narrow=$(awk -v list="$kernels" '
+		/\.entry / { entry = $0; sub(/.*\.entry /, "", entry); sub(/\(.*/, "", entry); found[entry] = 0 }
+		/(ld|st)\.global.*\.v4\.b32/ { found[entry]++ }
+		END {
+			for (n = split(list, kernel, " "); n > 0; n--) {
+				any = 0
+				for (entry in found)
+					if (entry ~ "^_Z[0-9]+" kernel[n] "[^a-z]") {
+						any = 1
+						if (found[entry] == 0) print entry
+					}
+				if (!any) print kernel[n]
+			}
+		}' "$ptx")
+	ok $((${#narrow} > 0)) "kernels/$file.cu: no access of 16 bytes in $narrow"
+done <<'KERNELS'
+elementwise round_kernel add_kernel
+gemm convert_kernel
+rmsnorm rmsnorm_rows_kernel rmsnorm_backward_rows_kernel
+swiglu swiglu_kernel swiglu_backward_kernel
+KERNELS
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -69,16 +69,33 @@ turn(const struct pass *p, void *x, size_t heads)
 	    c->rope.magnitude, false, heads, c->head_dim);
 }
 
-/* out (T, D) float32 = x + W y + b, and the adapter's share; y (T, K) act. */
+/* normed (T, D) act = the norm of x (T, D). */
+static enum op_status
+norm(const struct pass *p, const float *x, const float *weight)
+{
+	const struct model_config *c = p->model->config;
+
+	return op_rmsnorm(p->model->ops, p->acts->normed, p->acts->rstd, x, weight, c->norm_epsilon,
+	    c->norm_one_plus, p->batch->packing.tokens, c->width);
+}
+
+/* out (T, D) float32 = x + W y + b, and the adapter's share; y (T, K) act. And of it the norm that
+   comes next, in the same pass over it, unless its weight is NULL. */
 static enum op_status
 linear_residual(const struct pass *p, float *out, const float *x, const void *y, size_t layer,
-    enum model_linear which)
+    enum model_linear which, const float *next)
 {
-	void *branch = p->acts->shape.act == OP_F32 ? out : p->acts->branch;
+	struct op_context *ops = p->model->ops;
+	const struct model_config *c = p->model->config;
+	const struct activations *a = p->acts;
+	const size_t T = p->batch->packing.tokens, D = c->width;
+	void *branch = a->shape.act == OP_F32 ? out : a->branch;
 
 	OP_TRY(linears(p, &branch, y, layer, which, 1));
-	return op_add(
-	    p->model->ops, out, x, branch, p->batch->packing.tokens * p->model->config->width);
+	if (next == NULL)
+		return op_add(ops, out, x, branch, T * D);
+	return op_add_rmsnorm(
+	    ops, a->normed, a->rstd, out, x, branch, next, c->norm_epsilon, c->norm_one_plus, T, D);
 }
 
 static struct op_attention_shape
@@ -93,7 +110,8 @@ attention_shape(const struct model_config *c, size_t layer)
 	};
 }
 
-/* middle = x + o(attention(q, k, v)) with q, k, v from norm(x) */
+/* middle = x + o(attention(q, k, v)) with q, k, v from normed = norm(x); and normed = norm(middle)
+ */
 static enum op_status
 attention(const struct pass *p, size_t layer)
 {
@@ -103,12 +121,9 @@ attention(const struct pass *p, size_t layer)
 	const struct layer_activations *l = &a->layers[layer];
 	const struct op_packing *packing = &p->batch->packing;
 	const struct op_attention_shape shape = attention_shape(c, layer);
-	const size_t T = packing->tokens, D = c->width;
 	const size_t at = p->past * c->kv_heads * c->head_dim * (a->shape.act == OP_F32 ? 4 : 2);
 	void *k = (char *)l->k + at, *v = (char *)l->v + at;
 
-	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->x, p->model->blocks[layer].attention_norm,
-	    c->norm_epsilon, c->norm_one_plus, T, D));
 	OP_TRY(linears(p, (void *[]){l->q, k, v}, a->normed, layer, LINEAR_Q, 3));
 	OP_TRY(turn(p, l->q, c->heads));
 	OP_TRY(turn(p, k, c->kv_heads));
@@ -117,42 +132,46 @@ attention(const struct pass *p, size_t layer)
 		    op_attention_cached(ops, l->attended, l->q, l->k, l->v, p->past + 1, &shape));
 	else
 		OP_TRY(op_attention(ops, l->attended, l->lse, l->q, l->k, l->v, packing, &shape));
-	return linear_residual(p, l->middle, l->x, l->attended, layer, LINEAR_O);
+	return linear_residual(
+	    p, l->middle, l->x, l->attended, layer, LINEAR_O, p->model->blocks[layer].mlp_norm);
 }
 
-/* next layer's x = middle + down(silu(gate) * up) with gate, up from norm(middle) */
+/* next layer's x = middle + down(silu(gate) * up) with gate, up from normed = norm(middle); and
+   normed = the norm of that x by `next`, unless NULL */
 static enum op_status
-mlp(const struct pass *p, size_t layer)
+mlp(const struct pass *p, size_t layer, const float *next)
 {
-	struct op_context *ops = p->model->ops;
-	const struct model_config *c = p->model->config;
 	const struct activations *a = p->acts;
 	const struct layer_activations *l = &a->layers[layer];
-	const size_t T = p->batch->packing.tokens, D = c->width;
 
-	OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->middle, p->model->blocks[layer].mlp_norm,
-	    c->norm_epsilon, c->norm_one_plus, T, D));
 	OP_TRY(linears(p, (void *[]){l->gate, l->up}, a->normed, layer, LINEAR_GATE, 2));
-	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, T * c->mlp_width));
-	return linear_residual(p, a->layers[layer + 1].x, l->middle, a->swiglu, layer, LINEAR_DOWN);
+	OP_TRY(op_swiglu(p->model->ops, a->swiglu, l->gate, l->up,
+	    p->batch->packing.tokens * p->model->config->mlp_width));
+	return linear_residual(
+	    p, a->layers[layer + 1].x, l->middle, a->swiglu, layer, LINEAR_DOWN, next);
 }
 
 enum op_status
 forward_layer(const struct pass *p, size_t layer)
 {
+	OP_TRY(norm(p, p->acts->layers[layer].x, p->model->blocks[layer].attention_norm));
 	OP_TRY(attention(p, layer));
-	return mlp(p, layer);
+	return mlp(p, layer, NULL);
 }
 
 enum op_status
 forward_layers(const struct pass *p)
 {
 	const struct model *m = p->model;
+	const size_t L = m->config->layer_count;
+	float *x = p->acts->layers[0].x;
 
-	OP_TRY(op_embed(
-	    m->ops, p->acts->layers[0].x, &m->embedding, p->batch->ids, p->batch->packing.tokens));
-	for (size_t layer = 0; layer < m->config->layer_count; layer++)
-		OP_TRY(forward_layer(p, layer));
+	OP_TRY(op_embed(m->ops, x, &m->embedding, p->batch->ids, p->batch->packing.tokens));
+	OP_TRY(norm(p, x, m->blocks[0].attention_norm));
+	for (size_t layer = 0; layer < L; layer++) {
+		OP_TRY(attention(p, layer));
+		OP_TRY(mlp(p, layer, layer + 1 < L ? m->blocks[layer + 1].attention_norm : NULL));
+	}
 	return OP_OK;
 }
 
