@@ -4,19 +4,24 @@
  * this device reached in the same run and what the step's ops allow at that (roofline_ops.h).
  * Rank 8 on all linear layers, sequences that are supervised as a whole.
  *
- *	bench_step [f32|bf16] [model] [tokens] [folder for the model's 2 bytes a parameter]
+ *	bench_step [f32|bf16] [model] [tokens] [folder]
+ *	bench_step config model
+ *
+ * The model's weights, 2 bytes a parameter, lie in memory, or in the folder where that is short.
+ * Lines that begin with "row" are for tests/check_gpu.sh. The second form writes the model's
+ * config.json to standard output.
  */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "kernels/device.h"
 #include "tests/bench/random_model.h"
+#include "tests/bench/roofline_cards.h"
 #include "tests/bench/roofline_ops.h"
 #include "worker/train/step.h"
 
@@ -31,6 +36,7 @@ struct bench {
 	struct op_context *ops;
 	struct model_files *files;
 	struct trainer *t;
+	const char *device;
 	struct roof_rates rates; /* measured */
 	struct datum datums[MOST];
 	const struct datum *list[MOST];
@@ -163,20 +169,6 @@ device_left(void)
 	return info.memory_free;
 }
 
-/* Nothing is measured where the folder's disk has no room for the model. */
-static void
-check_room(const struct bench *b)
-{
-	const size_t bytes = random_model_bytes(b->model);
-	struct statvfs disk;
-
-	if (statvfs(folder, &disk) == 0 && disk.f_bavail * disk.f_frsize > bytes + (64 << 20))
-		return;
-	printf("skipped: %s has no room for %.1f GB\n0 passed, 0 failed\n", folder,
-	    (double)bytes / 1e9);
-	exit(0);
-}
-
 static void
 load(struct bench *b)
 {
@@ -186,12 +178,18 @@ load(struct bench *b)
 	    .beta2 = 0.999,
 	    .epsilon = 1e-8,
 	    .datum_tokens = b->tokens + 1};
-	size_t bytes = random_model_write(b->model, folder);
+	double begin = seconds();
+	bool in_memory = false;
+	size_t bytes = random_model_write(b->model, folder, &in_memory);
 	struct refusal r;
-	double begin;
 
-	if (bytes == 0)
-		die("%s: the model cannot be written", folder);
+	/* Nothing is measured where there is no room for the model. */
+	if (bytes == 0) {
+		printf("skipped: neither memory nor %s has room for %.1f GB\n0 passed, 0 failed\n",
+		    folder, (double)random_model_bytes(b->model) / 1e9);
+		exit(0);
+	}
+	printf("weights made in %.2f s, in %s\n", seconds() - begin, in_memory ? "memory" : folder);
 	if (model_files_open(&b->files, folder, &r) != 0)
 		die("%s", r.text);
 	begin = seconds();
@@ -262,6 +260,23 @@ same_twice(struct bench *b)
 	free(end[1]);
 }
 
+/* Model, tokens, sequences, ms, tokens/s, TFLOP/s, the share that this is of the measured product
+   and of the card's data sheet, the roofline's ms, and its share of the step's. */
+static void
+print_row(const struct bench *b, size_t count, double time, const struct roof_step *roof)
+{
+	const double flops = (double)count * (roof->total.flops - roof->recomputed) / time;
+	const double best = (double)count * roof->total.seconds;
+	const struct roof_card *card = roof_card_of(b->device);
+	char share[32] = "-";
+
+	if (card != NULL && b->compute == OP_BF16)
+		snprintf(share, sizeof(share), "%.1f", 100 * flops / (card->teraflops * 1e12));
+	printf("row\t%s\t%zu\t%zu\t%.2f\t%.0f\t%.1f\t%.1f\t%s\t%.2f\t%.1f\n", b->model->name,
+	    b->tokens, count, time * 1e3, (double)(count * b->tokens) / time, flops / 1e12,
+	    100 * flops / b->rates.flops, share, best * 1e3, 100 * best / time);
+}
+
 /* Steps of `count` sequences beside the roofline. */
 static void
 measure_steps(struct bench *b, size_t count)
@@ -291,6 +306,7 @@ measure_steps(struct bench *b, size_t count)
 	    100 * (double)count * roof.total.seconds / least,
 	    (double)b->tokens / roof.total.seconds);
 	tell(b, least > 0, "a step takes time");
+	print_row(b, count, least, &roof);
 }
 
 /* Beside the plan a driver takes memory for kernels that it loads, of which the plan leaves room.
@@ -318,14 +334,18 @@ main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	if (b.model == NULL && strcmp(argv[2], "tiny") == 0)
 		b.model = &tiny;
+	if (argc == 3 && b.model != NULL && strcmp(argv[1], "config") == 0) {
+		random_model_config(b.model, stdout);
+		return 0;
+	}
 	if (b.model == NULL || b.model->full_every != 0 || b.tokens == 0)
 		die("usage: bench_step [f32|bf16] [model] [tokens] [folder]");
 	snprintf(folder, sizeof(folder), "%s/stepd-bench-XXXXXX", argc > 4 ? argv[4] : "/tmp");
 	if (mkdtemp(folder) == NULL)
 		die("%s cannot be made", folder);
 	atexit(leave);
-	check_room(&b);
 	check(device_describe(&info, 0), NULL);
+	b.device = info.name;
 	check(op_open(&b.ops, &options), NULL);
 	printf("%s, %s, on %s\n", b.model->name, b.compute == OP_F32 ? "f32" : "bf16", info.name);
 	measure_peaks(&b);

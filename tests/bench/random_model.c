@@ -1,14 +1,18 @@
 #include "tests/bench/random_model.h"
 
-#include <stdbool.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Elements that are made; a tensor takes as many of them as it has, again and again. */
-enum { BLOCK = 8 << 20 };
+enum { BLOCK = 8 << 20, WRITERS = 16, PATH_SIZE = 1024 };
+/* Memory that is not taken for weights. */
+static const size_t MEMORY_LEFT = (size_t)2 << 30;
 
 /* The header as it is written; where `text` is NULL, its length alone. rows 0 is a vector. */
 struct header {
@@ -92,43 +96,151 @@ fill(uint16_t *block)
 	}
 }
 
+static bool
+write_whole(int fd, const void *from, size_t bytes, size_t at)
+{
+	while (bytes > 0) {
+		const ssize_t n = pwrite(fd, from, bytes, (off_t)at);
+
+		if (n <= 0)
+			return false;
+		from = (const char *)from + n;
+		bytes -= (size_t)n;
+		at += (size_t)n;
+	}
+	return true;
+}
+
+/* One of `count` threads that write the tensors: each count-th block from number `first` on. */
+struct writer {
+	pthread_t thread;
+	int fd;
+	const uint16_t *block;
+	size_t first, count, start, bytes; /* start: in the file, bytes: of all */
+	bool written, running;
+};
+
+static void *
+write_blocks(void *argument)
+{
+	const size_t most = BLOCK * sizeof(uint16_t);
+	struct writer *w = argument;
+
+	w->written = true;
+	for (size_t at = w->first * most; w->written && at < w->bytes; at += w->count * most) {
+		const size_t left = w->bytes - at < most ? w->bytes - at : most;
+
+		w->written = write_whole(w->fd, w->block, left, w->start + at);
+	}
+	return NULL;
+}
+
+/* By as many threads as there are processors: one alone is slower than a GPU reads. */
+static bool
+write_tensors(int fd, size_t start, size_t bytes)
+{
+	const long processors = sysconf(_SC_NPROCESSORS_ONLN);
+	const size_t count = processors < 1	    ? 1
+			     : processors > WRITERS ? WRITERS
+						    : (size_t)processors;
+	uint16_t *block = malloc(BLOCK * sizeof(*block));
+	struct writer writers[WRITERS];
+	bool written = block != NULL;
+
+	if (!written)
+		return false;
+	fill(block);
+	for (size_t i = 0; i < count; i++) {
+		struct writer *w = &writers[i];
+
+		*w = (struct writer){.fd = fd,
+		    .block = block,
+		    .first = i,
+		    .count = count,
+		    .start = start,
+		    .bytes = bytes};
+		w->running = pthread_create(&w->thread, NULL, write_blocks, w) == 0;
+		if (!w->running)
+			write_blocks(w);
+	}
+	for (size_t i = 0; i < count; i++) {
+		if (writers[i].running)
+			pthread_join(writers[i].thread, NULL);
+		written = written && writers[i].written;
+	}
+	free(block);
+	return written;
+}
+
 static int
-write_weights(FILE *f, const struct roof_model *m)
+write_weights(int fd, const struct roof_model *m)
 {
 	struct header h = {0};
-	uint16_t *block = malloc(BLOCK * sizeof(*block));
 	uint64_t length;
 	bool written;
 
 	make_header(&h, m);
 	h.text = malloc(h.length + 8);
-	if (block == NULL || h.text == NULL) {
-		free(block);
-		free(h.text);
+	if (h.text == NULL)
 		return -1;
-	}
 	make_header(&h, m);
-	fill(block);
 	length = h.length;
-	written = fwrite(&length, 8, 1, f) == 1 && fwrite(h.text, h.length, 1, f) == 1;
-	for (size_t left = h.bytes; written && left > 0;) {
-		const size_t most = BLOCK * sizeof(*block), n = left < most ? left : most;
-
-		written = fwrite(block, n, 1, f) == 1;
-		left -= n;
-	}
-	free(block);
+	written = write_whole(fd, &length, 8, 0) && write_whole(fd, h.text, h.length, 8) &&
+		  write_tensors(fd, 8 + h.length, h.bytes);
 	free(h.text);
 	return written ? 0 : -1;
 }
 
-static FILE *
-file_in(const char *folder, const char *name)
+static void
+name_file(char path[PATH_SIZE], const char *folder, const char *name)
 {
-	char path[1024];
+	snprintf(path, PATH_SIZE, "%s/%s", folder, name);
+}
 
-	snprintf(path, sizeof(path), "%s/%s", folder, name);
-	return fopen(path, "wb");
+/* What the machine can give without taking it from others. */
+static size_t
+memory_available(void)
+{
+	FILE *f = fopen("/proc/meminfo", "re");
+	size_t kilobytes = 0;
+	char line[128];
+
+	while (f != NULL && fgets(line, sizeof(line), f) != NULL)
+		if (sscanf(line, "MemAvailable: %zu kB", &kilobytes) == 1)
+			break;
+	if (f != NULL)
+		fclose(f);
+	return kilobytes << 10;
+}
+
+static bool
+disk_has(const char *folder, size_t bytes)
+{
+	struct statvfs disk;
+
+	return statvfs(folder, &disk) != 0 || disk.f_bavail * disk.f_frsize > bytes + (64 << 20);
+}
+
+/* The file of the weights: memory with a name in the folder, or a file of the folder. */
+static int
+open_weights(const char *folder, size_t bytes, bool *in_memory)
+{
+	char path[PATH_SIZE], target[64];
+	int fd;
+
+	name_file(path, folder, "model.safetensors");
+	*in_memory = memory_available() > bytes + bytes / 4 + MEMORY_LEFT;
+	if (!*in_memory)
+		return disk_has(folder, bytes)
+			   ? open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600)
+			   : -1;
+	fd = memfd_create("model.safetensors", MFD_CLOEXEC);
+	snprintf(target, sizeof(target), "/proc/self/fd/%d", fd);
+	if (fd >= 0 && symlink(target, path) != 0) {
+		close(fd);
+		return -1;
+	}
+	return fd;
 }
 
 size_t
@@ -140,13 +252,9 @@ random_model_bytes(const struct roof_model *m)
 	return h.bytes;
 }
 
-size_t
-random_model_write(const struct roof_model *m, const char *folder)
+void
+random_model_config(const struct roof_model *m, FILE *f)
 {
-	FILE *f = file_in(folder, "config.json");
-
-	if (f == NULL)
-		return 0;
 	fprintf(f,
 	    "{\"architectures\":[\"LlamaForCausalLM\"],\"model_type\":\"llama\","
 	    "\"hidden_act\":\"silu\",\"hidden_size\":%zu,\"intermediate_size\":%zu,"
@@ -156,26 +264,42 @@ random_model_write(const struct roof_model *m, const char *folder)
 	    "\"tie_word_embeddings\":%s,\"torch_dtype\":\"bfloat16\"}\n",
 	    m->width, m->mlp_width, m->layers, m->heads, m->kv_heads, m->head_dim, m->vocabulary,
 	    m->tied ? "true" : "false");
-	if (fclose(f) != 0)
-		return 0;
-	f = file_in(folder, "model.safetensors");
+}
+
+size_t
+random_model_write(const struct roof_model *m, const char *folder, bool *in_memory)
+{
+	char path[PATH_SIZE];
+	FILE *f;
+	int fd;
+
+	name_file(path, folder, "config.json");
+	f = fopen(path, "we");
 	if (f == NULL)
 		return 0;
-	if (write_weights(f, m) != 0) {
-		fclose(f);
+	random_model_config(m, f);
+	if (fclose(f) != 0)
+		return 0;
+	fd = open_weights(folder, random_model_bytes(m), in_memory);
+	if (fd < 0 || write_weights(fd, m) != 0) {
+		if (fd >= 0)
+			close(fd);
 		return 0;
 	}
-	return fclose(f) == 0 ? random_model_bytes(m) : 0;
+	/* Memory stays open: its name in the folder leads to the descriptor. */
+	if (!*in_memory && close(fd) != 0)
+		return 0;
+	return random_model_bytes(m);
 }
 
 void
 random_model_remove(const char *folder)
 {
 	static const char *const names[] = {"config.json", "model.safetensors"};
-	char path[1024];
+	char path[PATH_SIZE];
 
 	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+		name_file(path, folder, names[i]);
 		unlink(path);
 	}
 }

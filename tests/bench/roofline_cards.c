@@ -1,5 +1,6 @@
 #include "tests/bench/roofline_cards.h"
 
+#include <ctype.h>
 #include <string.h>
 
 /*
@@ -60,6 +61,29 @@ roof_card_find(const char *name)
 {
 	for (size_t i = 0; roof_card_at(i) != NULL; i++)
 		if (strcmp(cards[i].name, name) == 0)
+			return &cards[i];
+	return NULL;
+}
+
+static bool
+is_word(const char *text, const char *word)
+{
+	const size_t len = strlen(word);
+
+	for (const char *at = text; (at = strstr(at, word)) != NULL; at++)
+		if ((at == text || !isalnum((unsigned char)at[-1])) &&
+		    !isalnum((unsigned char)at[len]))
+			return true;
+	return false;
+}
+
+const struct roof_card *
+roof_card_of(const char *device)
+{
+	if (is_word(device, "PCIe") || is_word(device, "NVL"))
+		return NULL;
+	for (size_t i = 0; roof_card_at(i) != NULL; i++)
+		if (is_word(device, cards[i].name))
 			return &cards[i];
 	return NULL;
 }

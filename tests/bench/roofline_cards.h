@@ -26,6 +26,9 @@ enum roof_launching { ROOF_STREAM, ROOF_GRAPH, ROOF_EAGER };
 /* By index, or NULL behind the last; by name, or NULL. */
 const struct roof_card *roof_card_at(size_t index);
 const struct roof_card *roof_card_find(const char *name);
+/* The card whose name is a word of what the driver calls it ("NVIDIA H100 80GB HBM3"), or NULL: one
+   that is not listed, or a form of it with other peaks (PCIe, NVL). */
+const struct roof_card *roof_card_of(const char *device);
 /* The published peaks; what of them is to be expected; and what of them by PyTorch. */
 void roof_rates_at_best(struct roof_rates *rates, const struct roof_card *card);
 void roof_rates_expected(struct roof_rates *rates, const struct roof_card *card);

@@ -35,6 +35,19 @@ flops(const struct roof_step *s, enum roof_kind kind)
 	return s->kind[kind].flops;
 }
 
+/* As drivers name them. */
+TEST(cards_are_found_by_what_the_driver_calls_them)
+{
+	CHECK(strcmp(roof_card_of("NVIDIA H200")->name, "H200") == 0);
+	CHECK(strcmp(roof_card_of("NVIDIA H100 80GB HBM3")->name, "H100") == 0);
+	CHECK(strcmp(roof_card_of("NVIDIA A100-SXM4-80GB")->name, "A100") == 0);
+	CHECK(strcmp(roof_card_of("NVIDIA A10")->name, "A10") == 0);
+	CHECK(roof_card_of("NVIDIA A10G") == NULL);
+	CHECK(roof_card_of("NVIDIA GH200 480GB") == NULL);
+	CHECK(roof_card_of("NVIDIA H100 PCIe") == NULL && roof_card_of("NVIDIA H200 NVL") == NULL);
+	CHECK(roof_card_of("") == NULL);
+}
+
 /*
  * SmolLM2-135M by hand. A layer: q and o 576 * 576, k and v 192 * 576, three of 576 * 1536:
  * 3,538,944; 30 of them 106,168,320; the head 49,152 * 576. Forward 2 flops per weight and token;
@@ -287,7 +300,8 @@ TEST(the_recorded_peer_does_the_same_flops)
 	fclose(f);
 }
 
-TEST_MAIN(TEST_CASE(a_step_by_hand), TEST_CASE(recompute_is_all_layers_forward_but_the_last),
+TEST_MAIN(TEST_CASE(cards_are_found_by_what_the_driver_calls_them), TEST_CASE(a_step_by_hand),
+    TEST_CASE(recompute_is_all_layers_forward_but_the_last),
     TEST_CASE(the_models_are_as_large_as_published), TEST_CASE(a_step_on_the_cpu_does_these_flops),
     TEST_CASE(launches_cost_what_is_published), TEST_CASE(tiles_fill_the_processors_in_waves),
     TEST_CASE(what_is_expected_is_a_share_of_the_peak), TEST_CASE(the_peers_table_is_added_up),
