@@ -238,6 +238,7 @@ help:
 	@echo 'make test         runs every test'
 	@echo 'make cuda         compiles the CUDA kernels with nvcc [NVCC=]'
 	@echo 'make check-gpu    proves and times them on the GPU of this machine [PART=]'
+	@echo 'make check-gpu-bundle  the same as a folder and a tar.gz for a machine where nothing can be built'
 	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'
 	@echo 'make golden DIR=  checks against a folder of recorded truth [BACKEND=cuda-emu|cuda]'
 	@echo 'make bench        speed and memory [PEER=python]'

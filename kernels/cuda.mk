@@ -5,24 +5,25 @@
 CUDA ?= /usr/local/cuda
 NVCC ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) nvcc)
 CUDA_ARCHS := 80 86 89 90
-CUDA_OBJ := $(patsubst %,$(BUILD)/cuda/%.o,$(sort $(wildcard kernels/*.cu)))
+CUDA_BUILD ?= $(BUILD)/cuda
+CUDA_OBJ := $(patsubst %,$(CUDA_BUILD)/%.o,$(sort $(wildcard kernels/*.cu)))
 NVCC_FLAGS := -std=c++17 -O3 -g -I. -MD -MP -Werror all-warnings -Xptxas -v \
 	-Xcompiler -Wall,-Wextra,-Wno-missing-field-initializers \
 	$(foreach a,$(CUDA_ARCHS),-gencode arch=compute_$(a),code=sm_$(a)) \
 	-gencode arch=compute_$(lastword $(CUDA_ARCHS)),code=compute_$(lastword $(CUDA_ARCHS))
 CUDA_LIBS := -L$(CUDA)/lib64 -Wl,-rpath,$(CUDA)/lib64 -lcublas -lcudart
 
-$(BUILD)/cuda/%.cu.o: %.cu
+$(CUDA_BUILD)/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(call SAY,nvcc)$(NVCC) $(NVCC_FLAGS) -c -o $@ $< >$@.ptxas 2>&1 || { cat $@.ptxas; rm -f $@; exit 1; }
 $(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(addprefix $(BUILD)/kernels/,compute.o dequant.o)
 # The ops' tests on a real device.
 $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/tests/unit/%.c.o $(BUILD)/cuda/libkernels.a
-	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
+	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 
 # Whether its instructions are those of the manual.
-$(BUILD)/cuda/test_instructions: $(BUILD)/cuda/tests/cuda-emu/instructions.cu.o
-	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) -lstdc++ -lm
+$(BUILD)/cuda/test_instructions: $(CUDA_BUILD)/tests/cuda-emu/instructions.cu.o
+	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lstdc++ -lm
 
 # The worker with these ops, the same in everything else; a name for the driver to find: sandbox_gpu.c.
 $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
@@ -36,7 +37,7 @@ $(BUILD)/cuda/bench_step: $(addprefix $(BUILD)/tests/bench/,bench_step.o random_
 		$(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 $(BUILD)/cuda/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(BUILD)/cuda/libkernels.a
-	$(call SAY,link)$(CC) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
+	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 $(BUILD)/cuda/stepd: $(BUILD)/stepd
 	@ln -f $< $@
 $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
@@ -45,7 +46,20 @@ $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
 .PHONY: cuda
 cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a test_instructions golden_models bench_ops bench_step stepd stepd-worker $(EMU_TESTS))
 
+# What it runs; stepctl and stepd are the product's own.
+CHECK_GPU := cuda $(BUILD)/stepctl $(BUILD)/tests/refused
 # PART=probe|ops|golden|e2e|speed|sanitizer: tests/check_gpu.sh
 .PHONY: check-gpu
-check-gpu: cuda $(BUILD)/tests/refused $(BUILD)/tests/fault-worker
+check-gpu: $(BUILD)/stepd-worker $(CHECK_GPU)
 	@tests/check_gpu.sh $(BUILD) $(BUILD)/cuda
+
+# The same for a machine with a GPU on which nothing can be built: $(BUILD)/check-gpu/ and its tar.gz, with all that
+# the programs need but glibc, the driver and cuBLAS. They run on any x86-64 and look beside themselves for libraries.
+ifdef BUNDLED
+LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../../lib'
+endif
+.PHONY: check-gpu-bundle check-gpu-programs
+check-gpu-programs: $(CHECK_GPU)
+check-gpu-bundle:
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/bundled CUDA_BUILD=$(BUILD)/cuda MARCH= BUNDLED=1 check-gpu-programs
+	@tests/gpu_bundle.sh $(BUILD)/bundled $(BUILD)/bundled/cuda $(BUILD)/check-gpu

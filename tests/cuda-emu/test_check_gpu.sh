@@ -23,7 +23,7 @@ ok() {
 
 # The script with more settings; what it ended with is in $code and $last.
 check_gpu() {
-	env TMPDIR="$folder" MODELS=tiny OPS_MODELS=tiny TOKENS=64 "$@" \
+	env TMPDIR="$folder" MODELS=tiny PEERS=tiny OPS_MODELS=tiny TOKENS=64 "$@" \
 		sh tests/check_gpu.sh "$build" "$folder" >"$log" 2>&1
 	code=$?
 	last=$(tail -n 1 "$log")
@@ -34,14 +34,29 @@ for program in test_instructions test_op_rows test_op_adamw bench_step bench_ops
 done
 ln -s "$PWD/$build/cuda-emu/served/stepd-worker" "$folder/stepd-worker"
 
-check_gpu PART="ops speed"
+# A PyTorch that says what the step of the table is compared with.
+cat >"$folder/peer" <<'EOF'
+#!/bin/sh
+case $1 in
+-c) ;;
+*) [ -s "$4/config.json" ] && printf 'row\ttiny\t64\t4\t1000.00\n1 passed, 0 failed\n' ;;
+esac
+EOF
+chmod +x "$folder/peer"
+
+check_gpu PART="ops speed peer shapes" PEER="$folder/peer"
 expr "$last" : '[1-9][0-9]* passed, 0 failed$' >/dev/null && [ $code -eq 0 ]
 ok $? "all is well: exit $code, $last"
-for row in ops/instructions ops/rows ops/adamw speed/tiny; do
+for row in ops/instructions ops/rows ops/adamw speed/tiny peer shapes/tiny-bf16 shapes/tiny-f32; do
 	grep -qE "^$row +[1-9][0-9]* passed +0 failed" "$log"
 	ok $? "no row of $row"
 done
-for words in '64 tokens: .* tokens/s' 'GB planned, .* GB taken' '^all .* tokens/s'; do
+tab=$(printf '\t')
+number='[0-9.]+'
+for words in '64 tokens: .* tokens/s' 'GB planned, .* GB taken' '^ *all .* tokens/s' '^-- speed: [0-9]+ s, [0-9]+ s in all' \
+	"^card${tab}emulated device" "^CUDA of the programs${tab}[0-9]+" \
+	"^tiny${tab}64${tab}1$tab$number$tab$number$tab$number$tab$number$tab-$tab$number$tab$number$tab-$tab-" \
+	"^tiny${tab}64${tab}4$tab$number$tab$number$tab$number$tab$number$tab-$tab$number$tab$number${tab}1000.00$tab$number"; do
 	grep -qE "$words" "$log"
 	ok $? "nothing like '$words'"
 done
@@ -61,6 +76,30 @@ expr "$last" : '.* passed, 2 failed$' >/dev/null && [ $code -ne 0 ]
 ok $? "two fail: exit $code, $last"
 grep -q 'did not end in 20 seconds' "$log"
 ok $? "one that does not end is not told of"
+
+# What would begin or end too late is told of, and is no failure.
+rm "$folder"/test_op_broken
+check_gpu PART="ops speed" LIMIT=300 SECONDS_IN_ALL=25
+expr "$last" : '.* passed, 0 failed$' >/dev/null && [ $code -eq 0 ]
+ok $? "no time left: exit $code, $last"
+grep -q 'stopped: ops/endless' "$log" && grep -q 'skipped: speed/tiny' "$log" &&
+	grep -q "^not run to its end: ops/endless speed/tiny" "$log"
+ok $? "what was not run is not told of"
+rm "$folder"/test_op_endless
+
+# The folder for other machines runs where it is unpacked, with a shell and its usual tools alone.
+sh tests/gpu_bundle.sh "$build" "$folder" "$folder/a folder" >"$log" 2>&1
+ok $? "no bundle"
+mkdir "$folder/there" "$folder/tools" && tar -C "$folder/there" -xzf "$folder/a folder.tar.gz"
+for tool in sh awk basename cat cmp cp date dirname env find getconf grep head id ls mkdir mktemp realpath rm sed sort tail \
+	timeout tr uname wc; do
+	ln -s "$(command -v $tool)" "$folder/tools/$tool"
+done
+(cd / && env -i PATH="$folder/tools" TMPDIR="$folder" EMU_GUARD=0 LD_LIBRARY_PATH="$folder/there/a folder/lib" \
+	PART="ops e2e" LIMIT=300 SECONDS_IN_ALL=1200 "$folder/there/a folder/check-gpu.sh") >"$log" 2>&1
+code=$? last=$(tail -n 1 "$log")
+expr "$last" : '[1-9][0-9]* passed, 0 failed$' >/dev/null && [ $code -eq 0 ] && grep -q '^e2e/train *11 passed' "$log"
+ok $? "the bundle: exit $code, $last"
 
 check_gpu EMU_DEVICES=0
 grep -q 'no device computes here' "$log" && [ $code -ne 0 ] && expr "$last" : '.* failed$' >/dev/null
