@@ -95,6 +95,7 @@ void emu_warp_leave(int thread); /* returned: the others wait for it no longer *
 extern const char *emu_kernel;
 extern int emu_seed; /* order of threads and blocks: 0 up, 1 down, else pseudo-random */
 extern size_t emu_shared_most;
+extern bool emu_huge; /* EMU_HUGE: launch.cpp */
 unsigned emu_random(unsigned n);
 void emu_open(void);
 

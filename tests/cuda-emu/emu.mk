@@ -55,13 +55,15 @@ $$(EMU_BUILD)/$(1)/%.c.o: %.c
 $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS)): $$(EMU_BUILD)/$(1)/%: $$(EMU_BUILD)/$(1)/tests/unit/%.c.o \
 		$$(EMU_BUILD)/$(1)/kernels/compute.c.o $$(EMU_BUILD)/$(1)/libkernels.a
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
+$$(EMU_BUILD)/$(1)/huge: $$(EMU_BUILD)/$(1)/tests/cuda-emu/huge.c.o $$(EMU_BUILD)/$(1)/libkernels.a
+	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
 .PHONY: cuda-emu-$(1)
 cuda-emu-$(1): $$(EMU_BUILD)/$(1)/planted $$(EMU_BUILD)/$(1)/test_instructions $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS))
 endef
 $(foreach mode,$(EMU_MODES),$(eval $(call emu_rules,$(mode))))
 
 .PHONY: cuda-emu
-cuda-emu: $(addprefix cuda-emu-,$(EMU_MODES))
+cuda-emu: $(addprefix cuda-emu-,$(EMU_MODES)) $(EMU_BUILD)/fast/huge $(EMU_BUILD)/gcc/huge
 .PRECIOUS: $(EMU_BUILD)/%.o
 
 # The worker's model and training over the emulated kernels: the golden cases again.

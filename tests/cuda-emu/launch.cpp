@@ -2,6 +2,11 @@
  * A launch: its limits, the order of its blocks, and shared memory that holds NaN when a block
  * begins. EMU_SEED chooses the order (0 ascending, 1 descending, else pseudo-random), EMU_SHARED
  * the bytes of shared memory that a block may have (232448, as sm_90; sm_80 166912, sm_86 101376).
+ *
+ * EMU_HUGE=1 is for arrays larger than this machine's memory, whose pages exist only where they are
+ * touched: what is allocated holds 0, a device is so large that a thread has one element, and of a
+ * grid only the first and the last blocks run, ENDS of a row, ENDS_OF_ROWS of the first and the
+ * last of several rows.
  */
 #include "emu.h"
 
@@ -14,11 +19,12 @@
 #include <algorithm>
 #include <map>
 
-enum { SHARED_DEFAULT = 48 << 10, PAST = 4096 };
+enum { SHARED_DEFAULT = 48 << 10, PAST = 4096, ENDS = 1024, ENDS_OF_ROWS = 8 };
 
 const char *emu_kernel = "no kernel";
 int emu_seed = 2;
 size_t emu_shared_most = 232448;
+bool emu_huge;
 static uint64_t random_state = 88172645463325252u;
 static std::map<const void *, size_t> opted; /* kernels that asked for more shared memory */
 static unsigned char *dynamic;		     /* shared_most + PAST bytes */
@@ -61,6 +67,7 @@ emu_open(void)
 		emu_seed = atoi(getenv("EMU_SEED"));
 	if (getenv("EMU_SHARED") != nullptr)
 		emu_shared_most = strtoul(getenv("EMU_SHARED"), nullptr, 10);
+	emu_huge = getenv("EMU_HUGE") != nullptr;
 	random_state += 7919u * (uint64_t)emu_seed;
 	dynamic = (unsigned char *)mmap(nullptr, emu_shared_most + PAST, PROT_READ | PROT_WRITE,
 	    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -129,8 +136,32 @@ check(const void *kernel, dim3 grid, dim3 block, size_t shared)
 }
 
 static std::vector<unsigned>
-order_of(unsigned blocks)
+ends_of(dim3 grid)
 {
+	unsigned row = grid.y * grid.z == 1 ? ENDS : ENDS_OF_ROWS;
+	std::vector<unsigned> order;
+
+	for (unsigned z : {0u, grid.z - 1})
+		for (unsigned y : {0u, grid.y - 1})
+			for (unsigned x = 0; x < grid.x; x++)
+				if (x < row || x + row >= grid.x)
+					order.push_back(x + grid.x * (y + grid.y * z));
+	std::sort(order.begin(), order.end());
+	order.erase(std::unique(order.begin(), order.end()), order.end());
+	return order;
+}
+
+static std::vector<unsigned>
+order_of(dim3 grid)
+{
+	size_t all = (size_t)grid.x * grid.y * grid.z;
+	unsigned blocks = (unsigned)all;
+
+	if (all > UINT32_MAX)
+		emu_die("a grid of %zu blocks is more than the emulation counts", all);
+	if (emu_huge)
+		return ends_of(grid);
+
 	std::vector<unsigned> order(blocks);
 
 	for (unsigned i = 0; i < blocks; i++)
@@ -160,7 +191,7 @@ run_grid(const char *name, dim3 grid, dim3 block, size_t shared, emu_trampoline 
 	ASAN_UNPOISON_MEMORY_REGION(dynamic, emu_shared_most + PAST);
 	ASAN_POISON_MEMORY_REGION(dynamic + shared, emu_shared_most + PAST - shared);
 	emu_race_launch(name, true);
-	for (unsigned index : order_of(grid.x * grid.y * grid.z)) {
+	for (unsigned index : order_of(grid)) {
 		emu_block_index = {
 		    index % grid.x, index / grid.x % grid.y, index / (grid.x * grid.y)};
 		if (to > from) {

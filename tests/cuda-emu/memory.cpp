@@ -109,7 +109,8 @@ cudaMalloc(void **out, size_t bytes)
 	top += padded;
 	emu_heap_open(true);
 	ASAN_UNPOISON_MEMORY_REGION(*out, bytes);
-	emu_fill(*out, bytes);
+	if (!emu_huge)
+		emu_fill(*out, bytes);
 	ASAN_POISON_MEMORY_REGION((char *)*out + bytes, padded - bytes);
 	emu_heap_open(false);
 	emu_race_region(*out, bytes, EMU_FRESH);
@@ -118,12 +119,25 @@ cudaMalloc(void **out, size_t bytes)
 	return cudaSuccess;
 }
 
+/* The whole pages of it, which hold 0 from then on. Where they begin and end; equal: there is none.
+ */
+static std::pair<char *, char *>
+forget_pages(void *memory, size_t bytes)
+{
+	uintptr_t from = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE;
+	uintptr_t to = ((uintptr_t)memory + bytes) / PAGE * PAGE;
+
+	if (to <= from)
+		return {(char *)memory, (char *)memory};
+	madvise((void *)from, to - from, MADV_DONTNEED);
+	return {(char *)from, (char *)to};
+}
+
 cudaError_t
 cudaFree(void *memory)
 {
 	std::lock_guard<std::recursive_mutex> guard(emu_lock);
 	auto it = allocations.find((char *)memory);
-	uintptr_t from, to;
 	cudaError_t error;
 
 	if (emu_refuses(EMU_FREE, "cudaFree", &error) || memory == nullptr ||
@@ -134,13 +148,11 @@ cudaFree(void *memory)
 	emu_count(&emu_counts::allocations);
 	emu_heap_open(true);
 	ASAN_UNPOISON_MEMORY_REGION(memory, it->second);
-	emu_fill(memory, it->second);
+	if (!emu_huge)
+		emu_fill(memory, it->second);
 	ASAN_POISON_MEMORY_REGION(memory, it->second);
 	emu_race_region(memory, it->second, EMU_FREED);
-	from = ((uintptr_t)memory + PAGE - 1) / PAGE * PAGE;
-	to = ((uintptr_t)memory + it->second) / PAGE * PAGE;
-	if (to > from)
-		madvise((void *)from, to - from, MADV_DONTNEED);
+	forget_pages(memory, it->second);
 	emu_heap_open(false);
 	in_use -= it->second;
 	allocations.erase(it);
@@ -238,7 +250,12 @@ set_now(void *to, int value, size_t bytes)
 {
 	emu_heap_use heap_is_open;
 
-	if (bytes > 0)
+	if (emu_huge && value == 0) {
+		auto pages = forget_pages(to, bytes);
+
+		memset(to, 0, pages.first - (char *)to);
+		memset(pages.second, 0, (char *)to + bytes - pages.second);
+	} else if (bytes > 0)
 		memset(to, value, bytes);
 	emu_race_region(to, bytes, EMU_WRITTEN);
 }

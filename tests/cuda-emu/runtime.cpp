@@ -118,7 +118,7 @@ cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 		*value = (int)emu_shared_most;
 		break;
 	case cudaDevAttrMultiProcessorCount:
-		*value = 4;
+		*value = emu_huge ? 1 << 21 : 4;
 		break;
 	case cudaDevAttrComputeCapabilityMajor:
 		*value = 8;
