@@ -1,8 +1,11 @@
 #include "worker/driver_rules.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 
@@ -94,9 +97,28 @@ add(struct driver_rules *out, enum landlock_right right, const char *format, ...
 	out->rules[out->count++] = (struct landlock_rule){path, right};
 }
 
+/* The folder that a library was found in, and where the links there lead: a folder of links into
+   another one is how a driver comes into a container. */
+static void
+add_libraries(struct driver_rules *out, const char *root, const char *library)
+{
+	char found[PATH_MAX], real[PATH_MAX];
+	const char *end = strrchr(library, '/');
+
+	if (end == NULL || end == library)
+		return;
+	add(out, LANDLOCK_READ, "%s%.*s", root, (int)(end - library), library);
+	snprintf(found, sizeof(found), "%s%s", root, library);
+	if (realpath(found, real) == NULL || strncmp(real, root, strlen(root)) != 0)
+		return;
+	end = strrchr(real, '/');
+	if (end > real)
+		add(out, LANDLOCK_READ, "%.*s", (int)(end - real), real);
+}
+
 void
 driver_rules_list(struct driver_rules *out, const char *root, const struct driver_nodes *nodes,
-    const char *libraries)
+    const char *library)
 {
 	out->count = 0;
 	for (size_t i = 0; i < sizeof(fixed) / sizeof(*fixed); i++)
@@ -110,6 +132,6 @@ driver_rules_list(struct driver_rules *out, const char *root, const struct drive
 	/* A part of a GPU: who opens these may use it. */
 	for (size_t i = 0; i < nodes->cap_count; i++)
 		add(out, LANDLOCK_DEVICE, "%s/dev/nvidia-caps/nvidia-cap%d", root, nodes->caps[i]);
-	if (libraries != NULL)
-		add(out, LANDLOCK_READ, "%s%s", root, libraries);
+	if (library != NULL)
+		add_libraries(out, root, library);
 }

@@ -22,10 +22,11 @@ struct driver_rules {
 	size_t count;
 };
 
-/* The files for computing on these nodes alone, below `root` ("" outside of tests). `libraries`:
-   the folder that the driver's libraries are in, or NULL. Paths too long are left out. */
+/* The files for computing on these nodes alone, below `root` ("" outside of tests). `library`: one
+   of the driver's libraries, or NULL: the others are in its folder, or, where it is a link, in that
+   of the file. Paths too long are left out. */
 void driver_rules_list(struct driver_rules *out, const char *root, const struct driver_nodes *nodes,
-    const char *libraries);
+    const char *library);
 
 /* System calls, by their names; NULL at the end. driver_starting: only until it has started. */
 extern const char *const driver_calls[], *const driver_starting[];

@@ -258,7 +258,9 @@ probe_print(void)
 {
 	static struct probed all[DEVICES];
 	char error[REASON_MAX];
-	bool loaded = access("/proc/driver/nvidia/version", F_OK) == 0;
+	/* gVisor has the driver's nodes, and not that file. */
+	bool loaded =
+	    access("/proc/driver/nvidia/version", F_OK) == 0 || access("/dev/nvidiactl", F_OK) == 0;
 	int count = probe_all(all, error);
 	struct json_writer w;
 	const char *text;

@@ -298,8 +298,11 @@ sandbox_calls_filter(int channel_fd, enum sandbox_calls which)
 	channel_init(&channel, channel_fd);
 	for (size_t i = 0; i < COUNT(forbidden); i++)
 		numbers[i] = seccomp_syscall_resolve_name(forbidden[i]);
-	/* The calls of another architecture (32 bits) are no way round. */
+	/* The calls of another architecture (32 bits) are no way round. Kernels before 4.14, and
+	   gVisor, end the thread that makes them. */
 	error = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	if (error != 0)
+		error = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_THREAD);
 	if (error == 0) {
 		seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 		/* Kernels before 5.16 would slow all loads and stores down, to guard secrets of a

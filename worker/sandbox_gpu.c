@@ -4,39 +4,29 @@
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 
-/* The folder of libcuda, or NULL: an emulated one is a part of the program. */
+/* The file of libcuda, as it was found; NULL: an emulated one is a part of the program. */
 static const char *
-library_folder(char *out, size_t size)
+library_file(void)
 {
 	void *library = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 	struct link_map *map;
-	char *end;
 
-	if (library == NULL || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0 ||
-	    strlen(map->l_name) >= size)
+	if (library == NULL || dlinfo(library, RTLD_DI_LINKMAP, &map) != 0)
 		return NULL;
-	memcpy(out, map->l_name, strlen(map->l_name) + 1);
-	end = strrchr(out, '/');
-	if (end == NULL || end == out)
-		return NULL;
-	*end = '\0';
-	return out;
+	return map->l_name;
 }
 
 int
 sandbox_gpu_rules(struct driver_rules *out, const struct driver_choice *choice, struct refusal *r)
 {
 	static struct driver_nodes nodes;
-	char folder[DRIVER_PATH_MAX];
 
 	if (driver_nodes_find(&nodes, "", choice, r) != 0)
 		return -1;
-	driver_rules_list(out, "", &nodes, library_folder(folder, sizeof(folder)));
+	driver_rules_list(out, "", &nodes, library_file());
 	return 0;
 }
 

@@ -3,9 +3,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -102,7 +106,7 @@ choose(const char *uuid, const char *bus)
 	int rc = driver_nodes_find(&nodes, root, &(struct driver_choice){uuid, bus}, &r);
 
 	if (rc == 0)
-		driver_rules_list(&rules, root, &nodes, "/usr/lib/nvidia");
+		driver_rules_list(&rules, root, &nodes, "/usr/lib/nvidia/libcuda.so.1");
 	return rc;
 }
 
@@ -132,6 +136,23 @@ TEST(a_gpu_that_is_asleep_is_found_by_its_place)
 	CHECK(choose(first, NULL) == -1 && r.status == 503 && strstr(r.text, first) != NULL);
 	CHECK(choose(first, "0000:3b:00.0") == 0 && nodes.count == 1 && nodes.gpus[0].minor == 1);
 	CHECK(choose(first, "0000:3c:00.0") == -1);
+	tear_down();
+}
+
+/* The libraries that libcuda opens later lie where it lies, or where it is a link to. */
+TEST(links_to_a_drivers_libraries_are_followed)
+{
+	char link[PATH_MAX];
+
+	set_up();
+	CHECK(choose(first, NULL) == 0 && is_listed(&rules, "/usr/lib/nvidia") &&
+	      !is_listed(&rules, "/usr/local/nvidia/lib64"));
+	put("/usr/local/nvidia/lib64/libcuda.so.580.1", "");
+	put("/usr/lib/nvidia/other", "");
+	snprintf(link, sizeof(link), "%s/usr/lib/nvidia/libcuda.so.1", root);
+	CHECK(symlink("../../local/nvidia/lib64/libcuda.so.580.1", link) == 0);
+	CHECK(choose(first, NULL) == 0 && is_listed(&rules, "/usr/lib/nvidia") &&
+	      is_listed(&rules, "/usr/local/nvidia/lib64"));
 	tear_down();
 }
 
@@ -283,7 +304,43 @@ TEST(landlock_admits_a_device_and_its_commands)
 	    "status %#x", status);
 }
 
-TEST_MAIN(TEST_CASE(a_gpu_has_its_own_node_and_no_other),
+/* A kernel that does not know SECCOMP_GET_ACTION_AVAIL, and so no SECCOMP_RET_KILL_PROCESS. Not by
+   libseccomp, which asks the kernel once what it can. */
+static int
+be_older(void)
+{
+	enum { GET_ACTION_AVAIL = 2 };
+	struct sock_filter filter[] = {
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_seccomp, 0, 3),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[0])),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, GET_ACTION_AVAIL, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = {sizeof(filter) / sizeof(*filter), filter};
+
+	return prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+}
+
+TEST(an_older_kernel_filters_calls_too)
+{
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0 && (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || be_older() != 0))
+		_exit(100);
+	if (pid == 0 && sandbox_calls_filter(-1, CALLS_CPU) != 0)
+		_exit(1);
+	if (pid == 0)
+		_exit(sandbox_calls_probe() == NULL ? 0 : 2);
+	waitpid(pid, &status, 0);
+	CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 0, "status %#x", status);
+}
+
+TEST_MAIN(TEST_CASE(an_older_kernel_filters_calls_too),
+    TEST_CASE(links_to_a_drivers_libraries_are_followed),
+    TEST_CASE(a_gpu_has_its_own_node_and_no_other),
     TEST_CASE(a_gpu_that_is_asleep_is_found_by_its_place), TEST_CASE(an_unknown_gpu_is_refused),
     TEST_CASE(a_probe_sees_all), TEST_CASE(without_the_drivers_files),
     TEST_CASE(a_part_of_a_gpu_has_its_nodes), TEST_CASE(whose_a_uuid_is),
