@@ -228,6 +228,12 @@ def lost_while_opening():
             check(status == 503 and "device" in body["detail"] and t.page.fired == 1, "refused", kind, status, body)
             check(t.ask("GET", "/v1/sessions")[1] == {"sessions": []}, "none is remembered")
             until("free again", lambda: t.slot() == "free")
+        # Without what is free there is no plan: not one without a limit.
+        t.page.arm("device", 1, 2, only="cudaMemGetInfo")
+        status, body, _ = t.open(base_model="tiny", maximum_datum_tokens=64)
+        t.page.disarm()
+        check(status == 507 and "cudaMemGetInfo" in body["detail"] and t.page.fired == 1, "no plan", status, body)
+        until("free again", lambda: t.slot() == "free")
         run = Run(t)
         run.step()
         check(run.losses == PEACE[:1], "the next one works")

@@ -73,22 +73,27 @@ alloc_buffers(struct trainer *t, struct refusal *r)
    when they are first launched, their local memory. */
 enum { MARGIN_PART = 32, MARGIN_MOST = 512 << 20 };
 
-/* The bytes there are for a session: on the CPU what its process may take, else what the device has
-   free. 0 = not known, no limit. */
-static void
+/* The bytes there are for a session: on the CPU what its process may take (0 = not known, no
+   limit), else what the device has free. */
+static enum op_status
 find_limit(const struct trainer *t, struct memory_request *q)
 {
 	struct device_info device;
+	enum op_status status;
 
 	q->limit = q->backend.cuda ? t->options.device_limit : t->options.memory_limit;
-	if (!q->backend.cuda || q->limit != 0 || device_describe(&device, 0) != OP_OK)
-		return;
+	if (!q->backend.cuda || q->limit != 0)
+		return OP_OK;
+	status = device_describe(&device, 0);
+	if (status != OP_OK)
+		return status;
 	q->margin = device.memory / MARGIN_PART;
 	if (q->margin > MARGIN_MOST)
 		q->margin = MARGIN_MOST;
 	if (q->margin > device.memory_free)
 		q->margin = device.memory_free;
 	q->limit = device.memory_free - q->margin;
+	return OP_OK;
 }
 
 static int
@@ -104,8 +109,11 @@ plan_memory(struct trainer *t, const struct model_config *config, struct refusal
 	    .tokens = t->options.datum_tokens,
 	    .micro_batch = t->options.micro_batch,
 	};
+	enum op_status status;
 
-	find_limit(t, &request);
+	status = find_limit(t, &request);
+	if (status != OP_OK)
+		return model_refuse_op(r, NULL, status);
 	if (memory_plan_make(&t->plan, &request, r) != 0)
 		return -1;
 	t->options.micro_batch = t->plan.micro_batch;
