@@ -200,6 +200,15 @@ take_shape(const struct model *m)
 	attention = (struct op_attention_shape){H, G, E, 0, 0.125f};
 }
 
+static const struct model *
+find_model(const char *name)
+{
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+		if (strcmp(models[i].name, name) == 0)
+			return &models[i];
+	return NULL;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -207,9 +216,12 @@ main(int argc, char **argv)
 	const struct model *model = models;
 	size_t bytes;
 
-	for (size_t i = 0; argc > 3 && i < sizeof(models) / sizeof(models[0]); i++)
-		if (strcmp(models[i].name, argv[3]) == 0)
-			model = &models[i];
+	if (argc > 3)
+		model = find_model(argv[3]);
+	if (model == NULL) {
+		fprintf(stderr, "bench_ops: no model is named %s\n", argv[3]);
+		return 2;
+	}
 	take_shape(model);
 	bytes = sizeof(float) * (adapter > T * F ? adapter : T * F);
 	bytes = sizeof(float) * T * H * E > bytes ? sizeof(float) * T * H * E : bytes;
