@@ -22,6 +22,7 @@
 #include "supervisor/notify.h"
 #include "supervisor/privileges.h"
 #include "supervisor/serve.h"
+#include "supervisor/session/child_exec.h"
 #include "supervisor/session/devices.h"
 #include "supervisor/session/devices_again.h"
 #include "supervisor/session/sessions.h"
@@ -206,6 +207,14 @@ run(const struct config *c)
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
+	rc = child_exec_check();
+	if (rc != 0) {
+		log_error(
+		    "this kernel has no pidfd_open or no close_range (%s): stepd needs Linux 5.9 "
+		    "or newer",
+		    strerror(-rc));
+		return 1;
+	}
 	/* first of all: a descriptor that was not handed over shall not be one of ours */
 	if (serve_listen(&s) != 0)
 		return 1;

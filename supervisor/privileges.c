@@ -192,8 +192,11 @@ filter_calls(void)
 
 	if (filter == NULL)
 		return -ENOSYS;
-	/* The calls of another architecture (32 bits) are no way round. */
+	/* The calls of another architecture (32 bits) are no way round. Kernels before 4.14, and
+	   gVisor, end the thread that makes them. */
 	rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_PROCESS);
+	if (rc != 0)
+		rc = seccomp_attr_set(filter, SCMP_FLTATR_ACT_BADARCH, SCMP_ACT_KILL_THREAD);
 	seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2);
 	/* Kernels before 5.16 would slow the loads and stores of workers down. */
 	seccomp_attr_set(filter, SCMP_FLTATR_CTL_SSB, 1);

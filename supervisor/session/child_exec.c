@@ -178,6 +178,18 @@ fail:
 }
 
 int
+child_exec_check(void)
+{
+	int pidfd = (int)syscall(SYS_pidfd_open, getpid(), 0);
+
+	if (pidfd < 0)
+		return -errno;
+	close(pidfd);
+	/* Of no descriptor at all. */
+	return syscall(SYS_close_range, ~0u, ~0u, 0) == 0 ? 0 : -errno;
+}
+
+int
 child_exec(const struct child_program *program, int socket, const struct child_group *group,
     pid_t *pid, int *pidfd)
 {

@@ -24,6 +24,8 @@ struct child_program {
 	bool probe; /* --probe, with the descriptor as its standard output alone */
 };
 
+/* Whether this kernel has what child_exec needs and older ones lack: 0 or -errno. */
+int child_exec_check(void);
 /* fork and exec of program with `socket` as CHILD_CHANNEL_FD, standard input from /dev/null,
    standard output and error where stepd's errors go, held to its group's bounds from its first
    instruction on. socket stays the caller's. 0 with *pid and *pidfd, or -errno, also when exec

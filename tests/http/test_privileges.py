@@ -187,6 +187,36 @@ def switched_off():
         check("privileges are kept" in t.logged(), "and the log says so")
 
 
-for test in (from_inside, as_a_user, switched_off):
+def on(*lacking):
+    """In front of a program on a kernel without these."""
+    return sys.executable, os.path.join(HERE, "older_kernel.py"), ",".join(lacking)
+
+
+@fault("the kernel has no Landlock and no later action of a filter (Linux 5.9, gVisor)",
+       "a whole session works, without the files' part; calls are filtered")
+def on_an_older_kernel():
+    folder = tempfile.mkdtemp(prefix="stepd-test-")
+    make_model(os.path.join(folder, "tiny"))
+    with Stepd(prefix=on("landlock", "actions"), STEPD_MODEL_DIR=folder, STEPD_WORKER=WORKER, STEPD_THREADS="2",
+               STEPD_TLS_CERT="auto", STEPD_LISTEN="localhost:0") as t:
+        holds, lacks = given_up(t)
+        check("system calls" in holds and "files (Function not implemented)" in lacks, "stepd's", holds, lacks)
+        session(t)
+        holds, _, lacks = re.findall(r"sandbox of worker \d+: (.*)", t.logged())[-1].partition("; without ")
+        check("system calls" in holds and "files (Function not implemented)" in lacks, "the worker's", holds, lacks)
+    shutil.rmtree(folder)
+
+
+@fault("the kernel lacks calls by which workers are started (before Linux 5.9)",
+       "stepd does not start and says which Linux it needs")
+def on_a_kernel_too_old():
+    for call in "pidfd_open", "close_range":
+        t = Stepd(prefix=on(call), wait=False)
+        check(t.process.wait(20) == 1 and "stepd needs Linux 5.9 or newer" in t.logged(), call, t.logged())
+        t.stop()
+        shutil.rmtree(t.state)
+
+
+for test in (from_inside, as_a_user, switched_off, on_an_older_kernel, on_a_kernel_too_old):
     test()
 finish()
