@@ -90,13 +90,12 @@ struct head_loss {
 	float *logits;	       /* (chunk, V) */
 	void *gradient;	       /* (chunk, PANEL_COLUMNS) act */
 	struct head_row *rows; /* (chunk) */
-	double *logp;	       /* (M) */
 };
 
 static enum op_status
 cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
 {
-	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[4] = {0};
+	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[3] = {0};
 	size_t most = size_max(CHUNK_LEAST, CHUNK_BYTES / (v * sizeof(float)));
 	void *area;
 
@@ -104,12 +103,10 @@ cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
 	h->chunk = div_up(rows, div_up(rows, h->chunk)); /* all about equally long */
 	at[1] = at[0] + line_up(h->chunk * v * sizeof(float));
 	at[2] = at[1] + line_up(h->chunk * columns * sizeof(float));
-	at[3] = at[2] + line_up(h->chunk * sizeof(*h->rows));
-	GPU_TRY(gpu_scratch(ctx, &area, at[3] + rows * sizeof(double)));
+	GPU_TRY(gpu_scratch(ctx, &area, at[2] + h->chunk * sizeof(*h->rows)));
 	h->logits = (float *)area;
 	h->gradient = (char *)area + at[1];
 	h->rows = (struct head_row *)((char *)area + at[2]);
-	h->logp = (double *)((char *)area + at[3]);
 	return OP_OK;
 }
 
@@ -147,14 +144,11 @@ op_head_loss(struct op_context *ctx, double *logp, float *dh, const void *hidden
 
 		GPU_TRY(blas_forward(
 		    ctx, h.logits, OP_F32, (const char *)hidden + m * width * size, w, n));
-		GPU_TRY(GPU_RUN(ctx, softmax_kernel, (unsigned)n, GPU_BLOCK, 0, h.logp + m, h.rows,
+		GPU_TRY(GPU_RUN(ctx, softmax_kernel, (unsigned)n, GPU_BLOCK, 0, logp + m, h.rows,
 		    ctx->staging->notes, h.logits, targets + m, dh != NULL ? coefficient + m : NULL,
 		    m, w->rows));
 		if (dh != NULL)
 			GPU_TRY(chunk_backward(ctx, &h, dh + m * width, n));
 	}
-	return gpu_check(ctx,
-	    cudaMemcpyAsync(
-		logp, h.logp, rows * sizeof(double), cudaMemcpyDeviceToHost, ctx->stream),
-	    "download");
+	return OP_OK;
 }

@@ -69,12 +69,18 @@ op_staged(struct op_context *ctx, void *device, const void *host, size_t bytes)
 }
 
 enum op_status
-op_download(struct op_context *ctx, void *host, const void *device, size_t bytes)
+op_fetch(struct op_context *ctx, void *host, const void *device, size_t bytes)
 {
 	(void)ctx;
 	if (bytes > 0)
 		memcpy(host, device, bytes);
 	return OP_OK;
+}
+
+enum op_status
+op_download(struct op_context *ctx, void *host, const void *device, size_t bytes)
+{
+	return op_fetch(ctx, host, device, bytes);
 }
 
 enum op_status

@@ -81,12 +81,18 @@ op_upload(struct op_context *ctx, void *device, const void *host, size_t bytes)
 }
 
 enum op_status
+op_fetch(struct op_context *ctx, void *host, const void *device, size_t bytes)
+{
+	if (bytes == 0)
+		return OP_OK;
+	return gpu_check(ctx,
+	    cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, ctx->stream), "download");
+}
+
+enum op_status
 op_download(struct op_context *ctx, void *host, const void *device, size_t bytes)
 {
-	if (bytes > 0)
-		GPU_TRY(gpu_check(ctx,
-		    cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, ctx->stream),
-		    "download"));
+	GPU_TRY(op_fetch(ctx, host, device, bytes));
 	return op_sync(ctx);
 }
 

@@ -141,6 +141,9 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(stage, (struct op_context * ctx, void **host, size_t *bytes, void *device))              \
 	X(staged, (struct op_context * ctx, void *device, const void *host, size_t bytes))         \
 	X(download, (struct op_context * ctx, void *host, const void *device, size_t bytes))       \
+	/* The same without waiting: host, of op_host_alloc's memory, has it after the next        \
+	   op_sync. */                                                                             \
+	X(fetch, (struct op_context * ctx, void *host, const void *device, size_t bytes))          \
 	X(zero, (struct op_context * ctx, void *device, size_t bytes))                             \
 	X(sync, (struct op_context * ctx))                                                         \
 	/* out (n) in type `as` = the elements that a file stores as `type`, one of dequant.h's,   \
@@ -222,11 +225,10 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(scatter_rows, (struct op_context * ctx, float *out, const float *in,                     \
 			    const int32_t *rows, size_t count, size_t width))                      \
 	/* Output head and softmax in chunks of rows, never the whole (M, V):                      \
-	   logp (M) float64, host = log softmax(h . W^T)[target], in op_host_alloc's memory there  \
-	   after the next op_sync, in other memory it is waited for; where dh is not NULL,         \
-	   dh (M, D) float32 = coefficient[m] * (softmax - onehot(target)) . W.                    \
-	   h (M, D) act; targets int32 (M) device; coefficient float32 (M) device. A target that   \
-	   is not in the vocabulary as an id in embed. */                                          \
+	   logp (M) float64 = log softmax(h . W^T)[target]; where dh is not NULL, dh (M, D)        \
+	   float32 = coefficient[m] * (softmax - onehot(target)) . W. h (M, D) act; targets int32  \
+	   (M); coefficient float32 (M). A target that is not in the vocabulary as an id in        \
+	   embed. */                                                                               \
 	X(head_loss, (struct op_context * ctx, double *logp, float *dh, const void *h,             \
 			 const struct op_matrix *w, const int32_t *targets,                        \
 			 const float *coefficient, size_t rows))                                   \

@@ -165,7 +165,7 @@ step(void)
 	double each = (double)(T / SEQUENCES), norm;
 	double scores = 2e-9 * SEQUENCES * (double)(H * E) * each * (each + 1.0) / 2.0;
 	size_t index;
-	double *logp = malloc(M * sizeof(*logp));
+	double *logp = memory(M * sizeof(*logp));
 
 	layer("q o", H * E, D, 2 * L);
 	layer("k v", G * E, D, 2 * L);
@@ -185,7 +185,7 @@ step(void)
 	MEASURE("first_nonfinite", 1, 4e-9 * (double)adapter, "GB/s",
 	    op_first_nonfinite(ctx, &index, d, adapter));
 	printf("%-34s %29.1f ms  %7.0f tokens/s\n", "all", total * 1e3, (double)T / total);
-	free(logp);
+	check(op_free(ctx, logp));
 }
 
 static void

@@ -124,14 +124,15 @@ head_loss(struct rig *r)
 	void *hidden = fresh_act(r, M * D, 2);
 	float *dh = fresh(r, M * D, 3);
 	int32_t targets[M];
-	double logp[M];
+	double *logp = rig_alloc(r, M * sizeof(*logp)), host[M];
 
 	for (int32_t i = 0; i < M; i++)
 		targets[i] = i * 11 % V;
 	OK(op_head_loss(r->ctx, logp, dh, hidden, &w, rig_i32(r, targets, M), fresh(r, M, 4), M));
 	tell(r, "head_loss", dh, M * D * sizeof(float));
+	OK(op_download(r->ctx, host, logp, sizeof(host)));
 	for (size_t i = 0; i < M; i++)
-		printf("logp %a\n", logp[i]);
+		printf("logp %a\n", host[i]);
 	rig_clear(r);
 }
 

@@ -43,6 +43,17 @@ loss(const double *h, const void *context)
 	return sum;
 }
 
+/* op_head_loss with logp on the host. */
+static enum op_status
+head_loss(struct rig *r, double *logp, float *dh, const void *h, const struct op_matrix *w,
+    const int32_t *targets, const float *coefficient, size_t rows)
+{
+	double *device = rig_alloc(r, rows * sizeof(*logp));
+	enum op_status status = op_head_loss(r->ctx, device, dh, h, w, targets, coefficient, rows);
+
+	return status == OP_OK ? op_download(r->ctx, logp, device, rows * sizeof(*logp)) : status;
+}
+
 /* logp: absolute 1e-6 (logits up to 30 in float32 are the limit: the sum is in float64). dh:
    3e-6 in float32, 2^-8 where softmax - onehot is rounded to bfloat16 before the product. */
 static void
@@ -63,9 +74,8 @@ check_shape(struct rig *r, struct head head, bool gradient)
 	head.w = w;
 	head.targets = targets;
 	head.coefficient = coefficient;
-	OK(op_head_loss(r->ctx, logp, gradient ? dh : NULL, device_h, &m,
-	    rig_i32(r, targets, head.rows), gradient ? rig_f32(r, coefficient, head.rows) : NULL,
-	    head.rows));
+	OK(head_loss(r, logp, gradient ? dh : NULL, device_h, &m, rig_i32(r, targets, head.rows),
+	    gradient ? rig_f32(r, coefficient, head.rows) : NULL, head.rows));
 	for (size_t i = 0; i < head.rows; i++) {
 		double want = logp_of(wide, i, &head);
 
@@ -110,8 +120,8 @@ TEST(sum_is_accurate)
 		for (size_t i = 0; i < rows; i++)
 			h[i] = 1.0f, targets[i] = (int32_t)(i * 122);
 		m.data = rig_typed(&r, w, vocabulary, r.act);
-		OK(op_head_loss(r.ctx, logp, NULL, rig_act(&r, h, rows), &m,
-		    rig_i32(&r, targets, rows), NULL, rows));
+		OK(head_loss(&r, logp, NULL, rig_act(&r, h, rows), &m, rig_i32(&r, targets, rows),
+		    NULL, rows));
 		for (size_t i = 0; i < rows; i++)
 			off = fmax(off, fabs(logp[i] + 10.802672816507344));
 		CHECK_MSG(off <= 1e-7, "off by %g", off);
@@ -130,8 +140,8 @@ TEST(sum_is_accurate_over_random_logits)
 	struct head head = {rows, vocabulary, 1, w, NULL, targets};
 	double logp[3], wide[3] = {1.0, 0.5, -0.25};
 
-	OK(op_head_loss(
-	    r.ctx, logp, NULL, rig_f32(&r, h, rows), &m, rig_i32(&r, targets, rows), NULL, rows));
+	OK(head_loss(
+	    &r, logp, NULL, rig_f32(&r, h, rows), &m, rig_i32(&r, targets, rows), NULL, rows));
 	for (size_t i = 0; i < rows; i++)
 		CHECK_MSG(fabs(logp[i] - logp_of(wide, i, &head)) <= 1e-7, "row %zu off by %g", i,
 		    logp[i] - logp_of(wide, i, &head));
@@ -159,7 +169,7 @@ TEST(same_bits_twice)
 		double logp[2][400];
 
 		for (int i = 0; i < 2; i++) {
-			OK(op_head_loss(r.ctx, logp[i], dh, device_h, &m, device_targets,
+			OK(head_loss(&r, logp[i], dh, device_h, &m, device_targets,
 			    device_coefficient, rows));
 			rig_get(&r, got[i], dh, rows * width);
 		}
@@ -182,12 +192,12 @@ TEST(refuses_targets)
 	double logp[1];
 
 	for (int i = 0; i < 2; i++)
-		CHECK(rig_refused(&r, op_head_loss(r.ctx, logp, NULL, m.data, &m,
+		CHECK(rig_refused(&r, head_loss(&r, logp, NULL, m.data, &m,
 					  rig_i32(&r, (int32_t[]){i == 0 ? 3 : -1}, 1), NULL, 1)) ==
 		      OP_UNSUPPORTED);
-	CHECK(rig_refused(&r, op_head_loss(r.ctx, logp, NULL, m.data, &m,
-				  rig_i32(&r, (int32_t[]){2}, 1), NULL, 1)) == OP_OK);
-	OK(op_head_loss(r.ctx, logp, NULL, m.data, &m, rig_i32(&r, (int32_t[]){2}, 1), NULL, 0));
+	CHECK(rig_refused(&r, head_loss(&r, logp, NULL, m.data, &m, rig_i32(&r, (int32_t[]){2}, 1),
+				  NULL, 1)) == OP_OK);
+	OK(head_loss(&r, logp, NULL, m.data, &m, rig_i32(&r, (int32_t[]){2}, 1), NULL, 0));
 	rig_close(&r);
 }
 
@@ -199,8 +209,8 @@ TEST(not_finite_stays)
 	struct op_matrix m = {rig_f32(&r, w, 3), 3, 1, OP_F32};
 	double logp[2];
 
-	OK(op_head_loss(
-	    r.ctx, logp, NULL, rig_f32(&r, h, 2), &m, rig_i32(&r, (int32_t[]){0, 1}, 2), NULL, 2));
+	OK(head_loss(
+	    &r, logp, NULL, rig_f32(&r, h, 2), &m, rig_i32(&r, (int32_t[]){0, 1}, 2), NULL, 2));
 	CHECK(!isfinite(logp[0]));
 	CHECK(!isfinite(logp[1]));
 	rig_close(&r);

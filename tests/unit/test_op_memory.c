@@ -226,7 +226,30 @@ TEST(add)
 	}
 }
 
+/* Several on their way at once, of memory that changes meanwhile. */
+TEST(fetch)
+{
+	enum { COUNT = 3, SIZE = 1000 };
+	struct rig r = rig_open(OP_F32, 1);
+	unsigned char *device = rig_alloc(&r, SIZE), *host, want[SIZE];
+	void *memory;
+
+	OK(op_host_alloc(r.ctx, &memory, (size_t)COUNT * SIZE));
+	host = memory;
+	for (int i = 0; i < COUNT; i++) {
+		memset(want, 7 + i, SIZE);
+		OK(op_upload(r.ctx, device, want, SIZE));
+		OK(op_fetch(r.ctx, host + (size_t)i * SIZE, device, SIZE));
+	}
+	OK(op_fetch(r.ctx, host, device, 0));
+	OK(op_sync(r.ctx));
+	for (size_t i = 0; i < (size_t)COUNT * SIZE; i++)
+		CHECK_MSG(host[i] == 7 + i / SIZE, "byte %zu: %d", i, host[i]);
+	OK(op_host_free(r.ctx, memory));
+	rig_close(&r);
+}
+
 TEST_MAIN(TEST_CASE(open_refuses), TEST_CASE(context), TEST_CASE(alloc), TEST_CASE(staged),
-    TEST_CASE(alloc_too_much), TEST_CASE(zero_and_copy),
+    TEST_CASE(alloc_too_much), TEST_CASE(zero_and_copy), TEST_CASE(fetch),
     TEST_CASE(closes_with_uploads_on_their_way), TEST_CASE(round_to_nearest_even),
     TEST_CASE(round_nan), TEST_CASE(round_copies_f32), TEST_CASE(add))

@@ -125,6 +125,7 @@ cut_head(struct carver *v, struct activations *a, const struct model_config *c,
 	a->hidden = carve(v, rows, D, sizeof(float));
 	a->head_in = carve(v, rows, D, activations_size(s));
 	a->head_rstd = carve(v, rows, 1, sizeof(float));
+	a->logp = carve(v, s->rows, 1, sizeof(double));
 	a->dhead = s->backward ? carve(v, s->rows, D, sizeof(float)) : NULL;
 	a->dhidden = s->backward ? carve(v, s->rows, D, sizeof(float)) : NULL;
 	a->logits = carve(v, s->logits, c->vocabulary, sizeof(float));

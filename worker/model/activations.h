@@ -70,6 +70,7 @@ struct activations {
 	float *hidden;		/* (max(M, logits), D) rows of the stack's output */
 	void *head_in;		/* (max(M, logits), D) act */
 	float *head_rstd;	/* (max(M, logits)) */
+	double *logp;		/* (M) */
 	float *dhead, *dhidden; /* (M, D) */
 	float *logits;		/* (logits, V) */
 };

@@ -191,14 +191,14 @@ head_input(const struct pass *p)
 }
 
 enum op_status
-forward_loss(const struct pass *p, double *logp)
+forward_loss(const struct pass *p)
 {
 	const struct pass_batch *b = p->batch;
 	const struct activations *a = p->acts;
 
 	OP_TRY(head_input(p));
-	return op_head_loss(p->model->ops, logp, a->dhead, a->head_in, &p->model->head, b->targets,
-	    b->coefficient, b->row_count);
+	return op_head_loss(p->model->ops, a->logp, a->dhead, a->head_in, &p->model->head,
+	    b->targets, b->coefficient, b->row_count);
 }
 
 enum op_status

@@ -19,9 +19,9 @@ enum op_status forward_layers(const struct pass *p);
 /* Runs one layer again over the x that it was given: the same values, bit for bit. */
 enum op_status forward_layer(const struct pass *p, size_t layer);
 
-/* logp (M), host: log p of each supervised row's target. Where the activations were cut for
+/* acts->logp (M) = log p of each supervised row's target. Where the activations were cut for
    backward, dhead (M, D) is set as well. After forward_layers. */
-enum op_status forward_loss(const struct pass *p, double *logp);
+enum op_status forward_loss(const struct pass *p);
 
 /* acts->logits (M, V) of the batch's rows; M is at most the shape's logits. After forward_layers.
  */

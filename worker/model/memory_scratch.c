@@ -208,7 +208,7 @@ cuda(struct sizes *z)
 
 	need(z, area(z, T, H, 4));
 	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
-		    area(z, rows, 16, 1) + area(z, z->s->rows, 8, 1));
+		    area(z, rows, 16, 1));
 	if (R != 0 && z->s->act == OP_F32 && z->s->backward)
 		need(z, area(z, T, R, 4));
 	if (R != 0 && z->s->act != OP_F32) {

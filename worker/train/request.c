@@ -40,7 +40,10 @@ request_forward(struct trainer *t, const struct pass *p, struct refusal *r)
 	enum op_status status = forward_layers(p);
 
 	if (status == OP_OK)
-		status = forward_loss(p, w->logp + w->rows);
+		status = forward_loss(p);
+	if (status == OP_OK)
+		status = op_fetch(t->ops, w->logp + w->rows, w->acts.logp,
+		    w->batch.row_count * sizeof(*w->logp));
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
 	w->rows += w->batch.row_count;
