@@ -63,6 +63,16 @@ fault_of(cudaError_t error)
 	}
 }
 
+/* What was asked for is not done; all else goes on. */
+static bool
+only_the_call(cudaError_t error)
+{
+	return error == cudaErrorInvalidValue || error == cudaErrorInvalidConfiguration ||
+	       error == cudaErrorLaunchOutOfResources || error == cudaErrorNotSupported ||
+	       (error >= cudaErrorStreamCaptureUnsupported &&
+		   error <= cudaErrorStreamCaptureWrongThread);
+}
+
 enum op_status
 gpu_check(struct op_context *ctx, cudaError_t error, const char *what)
 {
@@ -73,6 +83,8 @@ gpu_check(struct op_context *ctx, cudaError_t error, const char *what)
 	(void)cudaGetLastError(); /* out of the runtime: the next call is not to find it */
 	if (error == cudaErrorMemoryAllocation)
 		return op_fail(ctx, OP_NO_MEMORY, "%s: %s", what, why);
+	if (ctx != NULL && ctx->tries && only_the_call(error))
+		return op_fail(ctx, OP_UNSUPPORTED, "%s: %s", what, why);
 	note(fault_of(error), what, why);
 	return op_fail(ctx, OP_DEVICE_FAULT, "%s: %s", what, why);
 }
@@ -91,6 +103,8 @@ gpu_check_blas(struct op_context *ctx, cublasStatus_t status, const char *what)
 		return gpu_check(ctx, error, what);
 	if (status == CUBLAS_STATUS_ALLOC_FAILED)
 		return op_fail(ctx, OP_NO_MEMORY, "%s: %s", what, why);
+	if (ctx->tries)
+		return op_fail(ctx, OP_UNSUPPORTED, "%s: %s", what, why);
 	note(DEVICE_FAULT, what, why);
 	return op_fail(ctx, OP_DEVICE_FAULT, "%s: %s", what, why);
 }

@@ -1,6 +1,7 @@
 /* The CUDA backend opens and closes; its areas of memory. */
 #include "kernels/gpu.h"
 #include "kernels/context_both.h"
+#include "kernels/repeat_graphs.h"
 #include "kernels/staging.h"
 #include "kernels/tiles.h"
 
@@ -102,6 +103,8 @@ op_open(struct op_context **out, const struct op_options *options)
 		status = tiles_new(ctx);
 	if (status == OP_OK)
 		status = staging_new(ctx);
+	if (status == OP_OK)
+		status = graphs_new(ctx);
 	if (status != OP_OK) {
 		op_fail(NULL, status, "%s", ctx->error);
 		op_close(ctx);
@@ -118,6 +121,7 @@ op_close(struct op_context *ctx)
 		return;
 	if (ctx->stream != NULL)
 		(void)cudaStreamSynchronize(ctx->stream); /* copies still use what is freed here */
+	graphs_free(ctx->graphs);
 	tiles_free(ctx->tiling);
 	staging_free(ctx->staging);
 	(void)cudaFree(ctx->scratch.memory);

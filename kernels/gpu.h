@@ -23,6 +23,7 @@ struct gpu_area {
 
 struct gpu_tiling;  /* tiles.cu */
 struct gpu_staging; /* staging.h */
+struct gpu_graphs;  /* repeat.cu */
 
 struct op_context {
 	enum op_dtype compute;
@@ -35,13 +36,16 @@ struct op_context {
 	struct gpu_area scratch, panel;
 	struct gpu_tiling *tiling;
 	struct gpu_staging *staging;
+	struct gpu_graphs *graphs;
+	bool tries; /* what fails now is done in another way, unless the device failed */
 	char error[256];
 };
 
 /* Keeps the sentence for op_last_error and returns `status`. ctx may be NULL: no context yet. */
 enum op_status op_fail(struct op_context *ctx, enum op_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-/* check.cu: OP_OK, OP_NO_MEMORY or OP_DEVICE_FAULT, with a sentence that begins with `what`. */
+/* check.cu: OP_OK, OP_NO_MEMORY or OP_DEVICE_FAULT, with a sentence that begins with `what`;
+   OP_UNSUPPORTED where ctx tries and the call alone failed. */
 enum op_status gpu_check(struct op_context *ctx, cudaError_t error, const char *what);
 enum op_status gpu_check_blas(struct op_context *ctx, cublasStatus_t status, const char *what);
 

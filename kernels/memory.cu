@@ -1,4 +1,5 @@
 /* Device memory and what crosses to the host. */
+#include "kernels/repeat_graphs.h"
 #include "kernels/staging.h"
 
 enum op_status
@@ -7,11 +8,18 @@ op_alloc(struct op_context *ctx, void **out, size_t bytes)
 	cudaError_t error;
 	enum op_status status;
 	size_t left = 0, total = 0;
+	bool gave;
 
 	*out = NULL;
 	if (bytes == 0) /* what cudaMalloc does then is not documented */
 		return OP_OK;
 	error = cudaMalloc(out, bytes);
+	if (error == cudaErrorMemoryAllocation) {
+		(void)cudaGetLastError();
+		GPU_TRY(graphs_give_way(ctx, &gave));
+		if (gave)
+			error = cudaMalloc(out, bytes);
+	}
 	if (error == cudaErrorMemoryAllocation) {
 		*out = NULL;
 		(void)cudaGetLastError();
@@ -32,7 +40,8 @@ op_alloc(struct op_context *ctx, void **out, size_t bytes)
 enum op_status
 op_free(struct op_context *ctx, void *memory)
 {
-	return gpu_check(ctx, cudaFree(memory), "cudaFree");
+	GPU_TRY(gpu_check(ctx, cudaFree(memory), "cudaFree"));
+	return memory != NULL ? graphs_forget(ctx) : OP_OK;
 }
 
 enum op_status

@@ -190,6 +190,11 @@ memory_plan_make(struct memory_plan *p, const struct memory_request *q, struct r
 	if (a.layers == NULL)
 		return refuse(r, 507, "no memory for a session");
 	rc = plan(p, q, &a, r);
+	if (rc == 0 && q->backend.cuda) {
+		p->graphs = q->limit == 0 ? MEMORY_GRAPHS : q->limit - p->total;
+		if (p->graphs > MEMORY_GRAPHS)
+			p->graphs = MEMORY_GRAPHS;
+	}
 	free(a.layers);
 	return rc;
 }

@@ -7,7 +7,8 @@
  * probabilities are recomputed. Where a pass does not fit so, of as many layers as have to, from
  * the first on, only the input is kept and the rest is computed again in backward (activations.h),
  * bit for bit the same; so how many it were shows in the time alone. Where not even that fits a
- * datum of maximum_datum_tokens, the session is refused.
+ * datum of maximum_datum_tokens, the session is refused. What all of this leaves of a GPU is for
+ * CUDA graphs (kernels/repeat.h), up to MEMORY_GRAPHS: no bit depends on them, and they give way.
  *
  * A request is split into micro-batches of at most `micro_batch` tokens, or one datum. The split is
  * in the gradient's bits: sums of other parts round otherwise. So this number is chosen once, when
@@ -37,6 +38,9 @@ enum {
 	   every card (peak / bandwidth is 200 to 300 flops a byte), more hide the launches. */
 	MEMORY_FEW_TOKENS = 2048,
 	MEMORY_ENOUGH_TOKENS = 16384,
+	/* Bytes that CUDA graphs take at most. A driver needs for each launch in one up to 64 KiB,
+	   newer ones far less: for SmolLM2-135M's 2,600, 170 MB. */
+	MEMORY_GRAPHS = 512 << 20,
 };
 
 struct memory_request {
@@ -61,6 +65,7 @@ struct memory_plan {
 	size_t pass;	    /* what is left for activations and scratch; SIZE_MAX */
 	size_t micro_batch; /* tokens */
 	size_t recompute;   /* layers that the longest datum recomputes */
+	size_t graphs;	    /* bytes beside total that CUDA graphs may take; 0 on a CPU */
 };
 
 /* Plans. 0, or -1 with *r: 507 with need, what is free, and the largest maximum_datum_tokens that

@@ -1,5 +1,7 @@
 #include "worker/train/request.h"
 
+#include "kernels/repeat.h"
+#include "worker/model/backward.h"
 #include "worker/model/forward.h"
 
 int
@@ -33,21 +35,77 @@ request_take(struct trainer *t, const struct request *q, size_t first, float coe
 	    q->count - first, coefficient, taken, r);
 }
 
-int
-request_forward(struct trainer *t, const struct pass *p, struct refusal *r)
+static enum op_status
+forward(const void *pass)
+{
+	OP_TRY(forward_layers(pass));
+	return forward_loss(pass);
+}
+
+static enum op_status
+forward_backward(const void *pass)
+{
+	OP_TRY(forward(pass));
+	return backward_layers(pass);
+}
+
+/* Ops over the pass are called with what follows from these; the workspace's activations are cut
+   from one address by their shape. Dropout is not among them: each pass has another seed. */
+static enum op_status
+run(const struct pass *p, bool backward)
+{
+	const struct activations *a = p->acts;
+	const uint64_t key[] = {
+	    backward,
+	    (uintptr_t)p->model,
+	    (uintptr_t)p->lora,
+	    p->batch->packing.tokens,
+	    p->batch->row_count,
+	    (uintptr_t)a->ids,
+	    (uintptr_t)a->dhead,
+	    a->shape.tokens,
+	    a->shape.rows,
+	    a->shape.logits,
+	    a->shape.cache,
+	    a->shape.rank,
+	    a->shape.backward,
+	    a->shape.recompute,
+	    a->shape.dropout,
+	    a->shape.act,
+	};
+	repeat_work *work = backward ? forward_backward : forward;
+
+	if (p->dropout != 0)
+		return work(p);
+	return repeat_run(
+	    p->model->ops, key, sizeof(key) / sizeof(*key), &p->batch->packing, work, p);
+}
+
+static int
+run_and_fetch(struct trainer *t, const struct pass *p, bool backward, struct refusal *r)
 {
 	struct workspace *w = &t->work;
-	enum op_status status = forward_layers(p);
+	enum op_status status = run(p, backward);
 
 	if (status == OP_OK)
-		status = forward_loss(p);
-	if (status == OP_OK)
-		status = op_fetch(t->ops, w->logp + w->rows, w->acts.logp,
-		    w->batch.row_count * sizeof(*w->logp));
+		status = op_fetch(
+		    t->ops, w->logp + w->rows, w->acts.logp, w->batch.row_count * sizeof(*w->logp));
 	if (status != OP_OK)
 		return model_refuse_op(r, t->ops, status);
 	w->rows += w->batch.row_count;
 	return 0;
+}
+
+int
+request_forward(struct trainer *t, const struct pass *p, struct refusal *r)
+{
+	return run_and_fetch(t, p, false, r);
+}
+
+int
+request_backward(struct trainer *t, const struct pass *p, struct refusal *r)
+{
+	return run_and_fetch(t, p, true, r);
 }
 
 void

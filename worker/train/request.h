@@ -3,7 +3,8 @@
  * micro-batches, run the forward pass, add the losses up in their order. So the loss that
  * evaluate.h tells is, bit for bit, the one that step.h would tell at this place without dropout.
  *
- * On a GPU nothing of this waits for the device: what it found is there after the next op_sync.
+ * On a GPU nothing of this waits for the device: what it found is there after the next op_sync. A
+ * micro-batch of a shape that was seen before is one launch there (repeat.h).
  */
 #ifndef WORKER_TRAIN_REQUEST_H
 #define WORKER_TRAIN_REQUEST_H
@@ -37,6 +38,8 @@ int request_take(struct trainer *t, const struct request *q, size_t first, float
 /* Forward pass and loss of the micro-batch, which has rows: their log p are appended to the
    workspace's. 0, or -1 with *r (a device fault). */
 int request_forward(struct trainer *t, const struct pass *p, struct refusal *r);
+/* The same, and the backward pass. */
+int request_backward(struct trainer *t, const struct pass *p, struct refusal *r);
 /* *sum grows by each -log p of the workspace's rows from `first` on, one after the other. */
 void request_add(const struct trainer *t, size_t first, double *sum);
 

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "kernels/philox.h"
-#include "worker/model/backward.h"
 #include "worker/train/request.h"
 
 /* Tells the dropout masks of a session from its adapter's first values. */
@@ -58,13 +57,9 @@ static int
 run_batch(struct trainer *t, struct step *s, struct refusal *r)
 {
 	const struct pass p = pass_of(t, s);
-	enum op_status status;
 
-	if (request_forward(t, &p, r) != 0)
+	if (request_backward(t, &p, r) != 0)
 		return -1;
-	status = backward_layers(&p);
-	if (status != OP_OK)
-		return model_refuse_op(r, t->ops, status);
 	s->tokens += t->work.batch.tokens;
 	return 0;
 }

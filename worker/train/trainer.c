@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "kernels/device.h"
+#include "kernels/repeat.h"
 
 static int
 check_options(const struct trainer_options *o, struct refusal *r)
@@ -149,6 +150,7 @@ open_trainer(struct trainer *t, const struct model_files *files, struct refusal 
 	    model_load(&t->model, t->ops, files, r) != 0 || alloc_buffers(t, r) != 0 ||
 	    workspace_init(&t->work, t->model, &t->plan, r) != 0)
 		return -1;
+	repeat_allow(t->ops, o->graphs ? t->plan.graphs : 0);
 	return start_adapter(t, r);
 }
 

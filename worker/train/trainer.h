@@ -31,6 +31,7 @@ struct trainer_options {
 	size_t datum_tokens;  /* of the longest datum; 0 = not told */
 	size_t memory_limit;  /* bytes that all of this may take on the CPU; 0 = no limit */
 	size_t device_limit;  /* the same on a GPU; 0 = what is free there */
+	bool graphs;	      /* a GPU's passes that come again are CUDA graphs: kernels/repeat.h */
 };
 
 struct trainer {
