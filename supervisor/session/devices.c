@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "ipc/log.h"
 #include "supervisor/session/devices_again.h"
@@ -73,6 +74,17 @@ devices_wanted(const struct config *c)
 	return c->worker_cuda != NULL && strcmp(c->devices, "cpu") != 0;
 }
 
+/* Who wants a GPU, or has one, learns why the CPU trains, or nothing does. */
+static void
+tell_no_worker(const struct config *c)
+{
+	if (strcmp(c->devices, "cpu") == 0 || c->worker_cuda != NULL)
+		return;
+	if (strcmp(c->devices, "auto") != 0 || access("/proc/driver/nvidia/version", F_OK) == 0)
+		log_error("no GPU is used: there is no stepd-worker-cuda beside stepd (make cuda "
+			  "builds it), nor is STEPD_WORKER_CUDA set");
+}
+
 int
 devices_start(struct stepd *s)
 {
@@ -82,6 +94,7 @@ devices_start(struct stepd *s)
 	s->devices = calloc(1, sizeof(*s->devices));
 	if (s->devices == NULL)
 		return -ENOMEM;
+	tell_no_worker(s->config);
 	if (!devices_wanted(s->config))
 		return 0;
 	error = devices_find(s->config, NULL, NULL, &found);

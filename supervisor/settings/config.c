@@ -6,6 +6,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "supervisor/settings/config_secret.h"
@@ -293,6 +294,14 @@ find_tokens(struct config *c, const char *credentials)
 	return 0;
 }
 
+static bool
+is_program(const char *path)
+{
+	struct stat st;
+
+	return stat(path, &st) == 0 && S_ISREG(st.st_mode) && access(path, X_OK) == 0;
+}
+
 /* Defaults that depend on where and as whom stepd runs. */
 static int
 fill_in(struct config *c, char *const *env, char *error)
@@ -305,11 +314,11 @@ fill_in(struct config *c, char *const *env, char *error)
 		return fault(error, "STEPD_STATE_DIR is not set, and there is no home folder");
 	if (c->worker == NULL)
 		return fault(error, "STEPD_WORKER is not set, and no program was found");
-	if (c->worker_cuda != NULL && access(c->worker_cuda, X_OK) != 0)
+	if (c->worker_cuda != NULL && !is_program(c->worker_cuda))
 		return fault(error, "STEPD_WORKER_CUDA is no program: %s", c->worker_cuda);
 	if (c->worker_cuda == NULL && beside_executable(&c->worker_cuda, "stepd-worker-cuda") != 0)
 		return fault(error, "STEPD_WORKER_CUDA: out of memory");
-	if (c->worker_cuda != NULL && access(c->worker_cuda, X_OK) != 0) {
+	if (c->worker_cuda != NULL && !is_program(c->worker_cuda)) {
 		free((char *)c->worker_cuda);
 		c->worker_cuda = NULL;
 	}

@@ -133,6 +133,8 @@ tell_gpus(struct stepd *s, struct json_writer *w)
 		    devices_by_uuid(all, slot->device) == NULL)
 			tell(w, "GPU %s, %s, is gone", slot->device, slot->name);
 	}
+	if (slots->count == 0)
+		tell(w, "no GPU of STEPD_DEVICES computes: no session can be opened");
 	for (const char *at = s->config->devices; slots_next_missing(&at, all, uuid);) {
 		if (!slots_have_device(slots, uuid))
 			tell(w, "GPU %s of STEPD_DEVICES is not there", uuid);

@@ -7,7 +7,7 @@ import stat
 import tempfile
 import time
 
-from daemon import check, finish
+from daemon import BUILD, check, finish
 from fault_table import held
 from trainer import FAULT_WORKER, Trainer
 
@@ -157,7 +157,19 @@ with Gpus(answer(device(0)), STEPD_DEVICES="cpu") as t:
 missing = Trainer(STEPD_WORKER_CUDA="/no/such/program", wait=False)
 check(missing.process.wait(30) == 2 and "STEPD_WORKER_CUDA is no program" in missing.logged(), "refused", missing.logged())
 missing.stop()
-shutil.rmtree(missing.folder)
+missing.set_faults()
+folders = Trainer(folder=missing.folder, STEPD_WORKER_CUDA=missing.folder, wait=False)
+check(folders.process.wait(30) == 2 and folders.logged().count("STEPD_WORKER_CUDA is no program") == 2, "no folder either",
+      folders.logged())
+folders.stop()
+
+# Where GPUs are asked for and the program for them was not built.
+alone = os.path.join(missing.folder, "stepd")
+shutil.copy(os.path.join(BUILD, "stepd"), alone)
+with Trainer(folder=missing.folder, STEPD_DEVICES="0", prefix=("sh", "-c", 'exec "%s"' % alone)) as t:
+    check("there is no stepd-worker-cuda beside stepd (make cuda builds it)" in t.logged(), "told", t.logged())
+    check(t.open()[0] == 503 and any("no session can be opened" in a for a in t.document()["attention"]), "attention",
+          t.document())
 
 def closed(*sessions):
     for s in sessions:
