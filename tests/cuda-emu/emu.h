@@ -3,9 +3,10 @@
  *
  * One fiber for each CUDA thread of a block, one block after another, all on one thread of the
  * machine: fiber.cpp switches, block.cpp decides who runs, warp.cpp and pipe.cpp are the operations
- * of a warp, launch.cpp runs a grid, memory.cpp owns the device's memory, host.cpp what the host
- * shares with it and waits for, graph.cpp records, cublas.cpp multiplies, fail.cpp makes calls
- * fail, race.cpp (linked in the race build only) sees every access.
+ * of a warp, launch.cpp runs a grid within limits.cpp, memory.cpp owns the device's memory,
+ * host.cpp what the host shares with it and waits for, graph.cpp records, cublas.cpp multiplies,
+ * fail.cpp makes calls fail, program.cpp reads the program's own file, race.cpp (linked in the race
+ * build only) sees every access.
  */
 #ifndef CUDA_EMU_EMU_H
 #define CUDA_EMU_EMU_H
@@ -14,6 +15,7 @@
 
 #include <functional>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "fail.h"
@@ -93,8 +95,7 @@ void emu_warp_leave(int thread); /* returned: the others wait for it no longer *
 
 /* launch.cpp */
 extern const char *emu_kernel;
-extern int emu_seed; /* order of threads and blocks: 0 up, 1 down, else pseudo-random */
-extern size_t emu_shared_most;
+extern int emu_seed;  /* order of threads and blocks: 0 up, 1 down, else pseudo-random */
 extern bool emu_huge; /* EMU_HUGE: launch.cpp */
 unsigned emu_random(unsigned n);
 void emu_open(void);
@@ -144,8 +145,15 @@ bool emu_forbidden(cudaError_t why, cudaError_t *error);
 bool emu_refuses(emu_class c, const char *name, cudaError_t *error);
 cudaError_t emu_fail(cudaError_t error); /* remembers it for cudaGetLastError */
 
-/* shared.cpp: all static __shared__ arrays of the program. */
-void emu_shared_section(char **from, char **to);
+/* limits.cpp */
+extern size_t emu_shared_most; /* bytes of a block */
+extern int emu_capability;     /* 80: 8.0 */
+void emu_limits_open(void);
+cudaError_t emu_check_launch(const void *kernel, dim3 grid, dim3 block, size_t shared);
+
+/* program.cpp */
+void emu_shared_section(char **from, char **to); /* all static __shared__ arrays of the program */
+std::string emu_function_name(const void *function); /* `kernel<types>`; "": it is none */
 
 enum emu_access {
 	EMU_READ,

@@ -1,7 +1,6 @@
 /*
- * A launch: its limits, the order of its blocks, and shared memory that holds NaN when a block
- * begins. EMU_SEED chooses the order (0 ascending, 1 descending, else pseudo-random), EMU_SHARED
- * the bytes of shared memory that a block may have (232448, as sm_90; sm_80 166912, sm_86 101376).
+ * A launch: the order of its blocks, and shared memory that holds NaN when a block begins. EMU_SEED
+ * chooses the order (0 ascending, 1 descending, else pseudo-random).
  *
  * EMU_HUGE=1 is for arrays larger than this machine's memory, whose pages exist only where they are
  * touched: what is allocated holds 0, a device is so large that a thread has one element, and of a
@@ -17,18 +16,15 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <map>
 
-enum { SHARED_DEFAULT = 48 << 10, PAST = 4096, ENDS = 1024, ENDS_OF_ROWS = 8 };
+enum { PAST = 4096, ENDS = 1024, ENDS_OF_ROWS = 8 };
 
 const char *emu_kernel = "no kernel";
 int emu_seed = 2;
-size_t emu_shared_most = 232448;
 bool emu_huge;
 static uint64_t random_state = 88172645463325252u;
-static std::map<const void *, size_t> opted; /* kernels that asked for more shared memory */
-static unsigned char *dynamic;		     /* shared_most + PAST bytes */
-static size_t dynamic_bytes;		     /* that this launch has */
+static unsigned char *dynamic; /* shared_most + PAST bytes */
+static size_t dynamic_bytes;   /* that this launch has */
 
 void
 emu_die(const char *format, ...)
@@ -65,8 +61,7 @@ emu_open(void)
 	done = true;
 	if (getenv("EMU_SEED") != nullptr)
 		emu_seed = atoi(getenv("EMU_SEED"));
-	if (getenv("EMU_SHARED") != nullptr)
-		emu_shared_most = strtoul(getenv("EMU_SHARED"), nullptr, 10);
+	emu_limits_open();
 	emu_huge = getenv("EMU_HUGE") != nullptr;
 	random_state += 7919u * (uint64_t)emu_seed;
 	dynamic = (unsigned char *)mmap(nullptr, emu_shared_most + PAST, PROT_READ | PROT_WRITE,
@@ -104,35 +99,6 @@ emu_check_shared(const void *p, size_t bytes, const char *what)
 	if (from == to ? !emu_is_device(p) : at >= from && at + bytes <= to)
 		return;
 	emu_die("%s: %p is not in shared memory", what, p);
-}
-
-cudaError_t
-cudaFuncSetAttribute(const void *kernel, cudaFuncAttribute attribute, int value)
-{
-	cudaError_t error;
-
-	emu_open();
-	if (emu_refuses(EMU_DEVICE, "cudaFuncSetAttribute", &error))
-		return error;
-	if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize || value < 0 ||
-	    (size_t)value > emu_shared_most)
-		return emu_fail(cudaErrorInvalidValue);
-	opted[kernel] = (size_t)value;
-	return cudaSuccess;
-}
-
-static cudaError_t
-check(const void *kernel, dim3 grid, dim3 block, size_t shared)
-{
-	size_t threads = (size_t)block.x * block.y * block.z;
-	size_t most = opted.count(kernel) ? opted[kernel] : (size_t)SHARED_DEFAULT;
-
-	if (threads == 0 || threads > EMU_THREADS || block.z > 64)
-		return cudaErrorInvalidConfiguration;
-	if (grid.x == 0 || grid.y == 0 || grid.z == 0 || grid.y > 65535 || grid.z > 65535 ||
-	    grid.x > 2147483647u)
-		return cudaErrorInvalidConfiguration;
-	return shared > most ? cudaErrorInvalidValue : cudaSuccess;
 }
 
 static std::vector<unsigned>
@@ -232,7 +198,7 @@ emu_launch(const char *name, const void *kernel, dim3 grid, dim3 block, size_t s
 	cudaError_t error;
 
 	emu_open();
-	error = check(kernel, grid, block, shared);
+	error = emu_check_launch(kernel, grid, block, shared);
 	if (error != cudaSuccess)
 		(void)emu_fail(error);
 	if (error != cudaSuccess || emu_refuses(EMU_LAUNCH, name, &error))

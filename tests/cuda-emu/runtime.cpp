@@ -77,7 +77,8 @@ cudaGetDeviceProperties(cudaDeviceProp *out, int device)
 
 	if (emu_refuses(EMU_DEVICE, "cudaGetDeviceProperties", &error))
 		return error;
-	*out = {"emulated device", {}, 8, 0, 0, 0x3b, 0, (size_t)32 << 30};
+	*out = {"emulated device", {}, emu_capability / 10, emu_capability % 10, 0, 0x3b, 0,
+	    (size_t)32 << 30};
 	for (int i = 0; i < 16; i++)
 		out->uuid.bytes[i] = (char)(i * 16 + i);
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);
@@ -121,10 +122,10 @@ cudaDeviceGetAttribute(int *value, cudaDeviceAttr attribute, int device)
 		*value = emu_huge ? 1 << 21 : 4;
 		break;
 	case cudaDevAttrComputeCapabilityMajor:
-		*value = 8;
+		*value = emu_capability / 10;
 		break;
 	case cudaDevAttrComputeCapabilityMinor:
-		*value = 0;
+		*value = emu_capability % 10;
 		break;
 	}
 	return device == 0 ? cudaSuccess : emu_fail(cudaErrorInvalidDevice);

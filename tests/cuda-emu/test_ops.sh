@@ -1,13 +1,14 @@
 #!/bin/sh
 # The tests of the ops, the very same as the CPU's, over the kernels of CUDA on the emulation: the
-# fast build in three orders of threads and blocks, then bounds, then races, then alignment. The
-# largest cases run in the fast build alone. Prints `N passed, N failed`, a program that breaks off
+# fast build in three orders of threads and blocks, as devices of three capabilities, then bounds,
+# then races, then alignment. The largest cases run in the fast build alone. Prints `N passed, N failed`, a program that breaks off
 # counting as one more.
 set -u
 cd "$(dirname "$0")/../.."
 build=${STEPD_BUILD:-build}/cuda-emu
 passed=0 failed=0
 log=$build/ops.log
+export EMU_RESOURCES=tests/cuda-emu/resources.txt
 
 # mode, seed, program, cases... One of the runs watches the host's own accesses and takes all the
 # gradients' samples, the others look for what they alone can see.
@@ -15,8 +16,14 @@ run() {
 	mode=$1 seed=$2 test=$3
 	shift 3
 	guard=0 samples=4
+	case $seed in
+	0) arch=80 ;;
+	1) arch=86 ;;
+	2) arch=90 ;;
+	3) arch=89 ;;
+	esac
 	[ "$mode$seed" != fast2 ] || guard=1 samples=41
-	OP_TEST_SAMPLES=$samples EMU_GUARD=$guard EMU_SEED=$seed timeout 300 "$build/$mode/$test" "$@" >"$log" 2>&1
+	OP_TEST_SAMPLES=$samples EMU_GUARD=$guard EMU_SEED=$seed EMU_ARCH=$arch timeout 300 "$build/$mode/$test" "$@" >"$log" 2>&1
 	code=$?
 	line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
 	p=${line%% passed*}

@@ -7,6 +7,7 @@ cd "$(dirname "$0")/../.."
 build=${STEPD_BUILD:-build}/cuda-emu
 passed=0 failed=0
 log=$build/planted.log
+export EMU_ARCH=86 EMU_RESOURCES=tests/cuda-emu/planted/resources.txt
 
 ok() {
 	if [ "$1" -eq 0 ]; then
@@ -83,6 +84,9 @@ pinned_freed|while a copy may still|while a copy may still|while a copy may stil
 too_many_rows|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 too_deep|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 no_blocks|invalid configuration|invalid configuration|invalid configuration|invalid configuration
+too_many_registers|too many resources|too many resources|too many resources|too many resources
+static_and_dynamic|invalid argument|invalid argument|invalid argument|invalid argument
+more_than_a_block_has|invalid argument|invalid argument|invalid argument|invalid argument
 too_much_shared|invalid argument|invalid argument|invalid argument|invalid argument
 too_many_threads|invalid configuration|invalid configuration|invalid configuration|invalid configuration
 misaligned_copy|-|-|-|misaligned address

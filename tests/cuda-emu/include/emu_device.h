@@ -20,7 +20,7 @@
 #define __launch_bounds__(...)
 #define __align__(n) __attribute__((aligned(n)))
 /* Blocks run one after another, so a static array is storage for each block. The dot in the name
-   keeps AddressSanitizer's redzones; shared.cpp finds the section in the ELF file. */
+   keeps AddressSanitizer's redzones; program.cpp finds the section in the ELF file. */
 #ifdef __clang__
 #define __shared__ static __attribute__((section(".emu_shared")))
 #else

@@ -10,6 +10,14 @@ identity(float *out)
 		out[threadIdx.x] = (float)threadIdx.x;
 }
 
+/* In resources.txt it has 128 registers and 20000 bytes of static shared memory. */
+__global__ void
+large(float *out)
+{
+	if (threadIdx.x < N)
+		out[threadIdx.x] = (float)threadIdx.x;
+}
+
 /* out (N, 1) = in (N, 1) . in[1]: a workspace that begins `shift` bytes into its memory. */
 static void
 run_product(const struct plan *p, size_t shift, bool stream_after)
@@ -54,6 +62,17 @@ run_pinned(const struct plan *p, enum pinned_bug bug)
 	(void)cudaFreeHost(host);
 }
 
+/* 99 KiB are all that 8.6 has, the static bytes among them. */
+static void
+run_opted(const struct plan *p)
+{
+	const int bytes = (99 << 10) - 20000 + (p->bug ? 1 : 0);
+
+	if (cudaFuncSetAttribute(large, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes) ==
+	    cudaSuccess)
+		LAUNCH(large, 1, N, bytes, 0, p->out);
+}
+
 #define CASES(X)                                                                                   \
 	X(workspace_unaligned, run_product(p, p->bug ? 16 : 0, false))                             \
 	X(workspace_dropped, run_product(p, 0, p->bug))                                            \
@@ -63,6 +82,9 @@ run_pinned(const struct plan *p, enum pinned_bug bug)
 	X(too_many_rows, LAUNCH(identity, dim3(1, p->bug ? 65536 : 1), N, 0, 0, p->out))           \
 	X(too_deep, LAUNCH(identity, dim3(1, 1, p->bug ? 65536 : 1), N, 0, 0, p->out))             \
 	X(no_blocks, LAUNCH(identity, p->bug ? 0 : 1, N, 0, 0, p->out))                            \
+	X(too_many_registers, LAUNCH(large, 1, p->bug ? 520 : 512, 0, 0, p->out))                  \
+	X(static_and_dynamic, LAUNCH(large, 1, N, p->bug ? 30000 : 29000, 0, p->out))              \
+	X(more_than_a_block_has, run_opted(p))                                                     \
 	X(too_much_shared, LAUNCH(identity, 1, N, p->bug ? 60000 : 40000, 0, p->out))              \
 	X(too_many_threads, LAUNCH(identity, 1, p->bug ? 2048 : 1024, 0, 0, p->out))
 
