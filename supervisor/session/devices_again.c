@@ -63,11 +63,26 @@ tell_changes(const struct slots *before, const struct slots *now)
 	}
 }
 
+/* A session that took one meanwhile may have left the probe no memory there; how it is, its worker
+   says. */
 static void
-update(struct stepd *s, const struct devices *found, int error)
+hold_taken(const struct slots *slots, const struct devices *found)
+{
+	for (size_t i = 0; i < slots->count; i++) {
+		const struct slot *slot = &slots->slots[i];
+		struct device *d = devices_by_uuid(found, slot->device);
+
+		if (slot->taken && !slot->failed && d != NULL && !d->verified)
+			d->held = true;
+	}
+}
+
+static void
+update(struct stepd *s, struct devices *found, int error)
 {
 	struct slots *slots = &s->sessions->slots, before = *slots;
 
+	hold_taken(slots, found);
 	devices_take(s, found, error);
 	slots_update(slots, found, s->config->devices);
 	tell_changes(&before, slots);

@@ -358,6 +358,27 @@ with Gpus(answer(device(0))) as t:
     check(t.open()[0] == t.open()[0] == 409 and t.probed() == 2, "looked for once", t.probed())
     closed(a, b)
 
+# Who opens a session while its GPU is looked at may leave the probe no memory: that is no fault of the GPU.
+folder = tempfile.mkdtemp(prefix="stepd-test-")
+hold = os.path.join(folder, "hold")
+with Gpus(answer(device(0)), 'while [ -e "%s" ]; do sleep 0.05; done' % hold, folder=folder) as t:
+    open(hold, "w").close()
+    t.say("answer", answer(device(0, "cudaMalloc: no memory")))
+    t.process.send_signal(signal.SIGHUP)
+    end = time.monotonic() + 60
+    while t.probed() < 2 and time.monotonic() < end:
+        time.sleep(0.02)
+    a = t.opened()
+    t.process.send_signal(signal.SIGHUP)
+    os.unlink(hold)
+    while t.probed() < 3 and time.monotonic() < end:
+        time.sleep(0.02)
+    check(t.probed() == 3 and t.slots() == [(A, "taken")] and t.attention() == [], "nothing to act on", t.attention())
+    check(t.health() == (True, True) and "not used" not in t.logged(), "it computes", t.health(), t.logged()[-1000:])
+    t.say("answer", answer(device(0)))
+    closed(a)
+    t.until_slots((A, "free"))
+
 # A worker that cannot use its GPU: looked at when it is given back.
 with Gpus(answer(device(0))) as t:
     t.say("faults", "OPEN:1:device")
