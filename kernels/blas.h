@@ -23,9 +23,9 @@ struct blas_shape {
 enum op_status blas_product(struct op_context *ctx, void *c, const void *a, const void *b,
     const struct blas_shape *shape, float alpha, float beta);
 
-/* out (T, N) `type` = x (T, K) act . W^T. */
+/* out (T, N) `type` = or += x (T, K) act . W^T. */
 enum op_status blas_forward(struct op_context *ctx, void *out, enum op_dtype type, const void *x,
-    const struct op_matrix *w, size_t tokens);
+    const struct op_matrix *w, bool accumulate, size_t tokens);
 
 /* dx (T, K) `type` = or += d (T, rows) act . W[row .. row+rows-1]. */
 enum op_status blas_backward(struct op_context *ctx, void *dx, enum op_dtype type, const void *d,

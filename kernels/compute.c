@@ -73,7 +73,7 @@ static enum op_status
 product_time(struct product *p, size_t rows, bool counts)
 {
 	double start = seconds();
-	enum op_status status = op_linear(p->ctx, p->out, p->x, &p->w, NULL, rows);
+	enum op_status status = op_linear(p->ctx, p->out, p->x, &p->w, NULL, false, rows);
 
 	if (status == OP_OK)
 		status = op_sync(p->ctx);

@@ -53,7 +53,7 @@ op_dropout(struct op_context *ctx, void *out, const void *in, float probability,
 
 enum op_status
 op_dropout_backward(struct op_context *ctx, void *dx, const void *dout, float probability,
-    uint64_t seed, uint64_t offset, size_t n)
+    uint64_t seed, uint64_t offset, bool accumulate, size_t n)
 {
 	uint32_t threshold = (uint32_t)((double)probability * 4294967296.0);
 	float keep = 1.0f / (1.0f - probability);
@@ -71,7 +71,7 @@ op_dropout_backward(struct op_context *ctx, void *dx, const void *dout, float pr
 #pragma omp simd
 		for (size_t j = 0; j < count; j++)
 			scale[j] *= d[j];
-		element_put(dx, i, scale, count, true, ctx->compute);
+		element_put(dx, i, scale, count, accumulate, ctx->compute);
 	}
 	return OP_OK;
 }

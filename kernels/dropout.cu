@@ -63,8 +63,10 @@ op_dropout(struct op_context *ctx, void *out, const void *in, float probability,
 
 enum op_status
 op_dropout_backward(struct op_context *ctx, void *dx, const void *dout, float probability,
-    uint64_t seed, uint64_t offset, size_t n)
+    uint64_t seed, uint64_t offset, bool accumulate, size_t n)
 {
+	if (!accumulate)
+		return op_dropout(ctx, dx, dout, probability, seed, offset, n);
 	if (ctx->compute == OP_BF16)
 		return run<bf16, true>(ctx, dx, dout, probability, seed, offset, n);
 	return run<float, true>(ctx, dx, dout, probability, seed, offset, n);

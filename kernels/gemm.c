@@ -151,7 +151,7 @@ cut_weights(struct op_context *ctx, const struct cut *cut, const struct op_matri
 
 enum op_status
 gemm_forward(struct op_context *ctx, float *out, size_t stride, const void *x,
-    const struct op_matrix *w, size_t tokens)
+    const struct op_matrix *w, bool accumulate, size_t tokens)
 {
 	size_t width = w->cols;
 	struct cut cut;
@@ -172,7 +172,7 @@ gemm_forward(struct op_context *ctx, float *out, size_t stride, const void *x,
 			    .ldc = stride,
 			    .transpose_b = true};
 
-			status = product(ctx, out + t * stride + r, a, b, &shape, false);
+			status = product(ctx, out + t * stride + r, a, b, &shape, accumulate);
 		}
 	}
 	return status;

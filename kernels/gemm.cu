@@ -84,7 +84,7 @@ rows_at_once(const struct op_context *ctx, const struct op_matrix *w)
 
 enum op_status
 blas_forward(struct op_context *ctx, void *out, enum op_dtype type, const void *x,
-    const struct op_matrix *w, size_t tokens)
+    const struct op_matrix *w, bool accumulate, size_t tokens)
 {
 	size_t step = rows_at_once(ctx, w);
 
@@ -101,8 +101,8 @@ blas_forward(struct op_context *ctx, void *out, enum op_dtype type, const void *
 		const void *rows;
 
 		GPU_TRY(rows_of(ctx, &rows, w, row, s.n));
-		GPU_TRY(
-		    blas_product(ctx, (char *)out + row * size_of(type), x, rows, &s, 1.0f, 0.0f));
+		GPU_TRY(blas_product(ctx, (char *)out + row * size_of(type), x, rows, &s, 1.0f,
+		    accumulate ? 1.0f : 0.0f));
 	}
 	return OP_OK;
 }

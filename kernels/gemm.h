@@ -24,9 +24,9 @@ struct gemm_shape {
 enum op_status gemm_f32(float *c, const float *a, const float *b, const struct gemm_shape *shape,
     float alpha, float beta);
 
-/* out (T, N) float32, rows `stride` apart, = x (T, K) act . W^T. Uses the panel area. */
+/* out (T, N) float32, rows `stride` apart, = or += x (T, K) act . W^T. Uses the panel area. */
 enum op_status gemm_forward(struct op_context *ctx, float *out, size_t stride, const void *x,
-    const struct op_matrix *w, size_t tokens);
+    const struct op_matrix *w, bool accumulate, size_t tokens);
 
 /* dx (T, K) float32 = or += d (T, rows) act . W[row .. row+rows-1]. Uses the panel area. */
 enum op_status gemm_backward(struct op_context *ctx, float *dx, const void *d,

@@ -129,8 +129,8 @@ op_head_loss(struct op_context *ctx, double *logp, float *dh, const void *hidden
 	for (size_t m = 0; m < rows && status == OP_OK; m += chunk) {
 		size_t n = size_min(chunk, rows - m);
 
-		status = gemm_forward(
-		    ctx, h.logits, h.stride, element_at(hidden, m * w->cols, ctx->compute), w, n);
+		status = gemm_forward(ctx, h.logits, h.stride,
+		    element_at(hidden, m * w->cols, ctx->compute), w, false, n);
 		if (status != OP_OK)
 			break;
 #pragma omp parallel for num_threads(op_team(ctx, n * w->rows)) schedule(static)

@@ -143,7 +143,7 @@ op_head_loss(struct op_context *ctx, double *logp, float *dh, const void *hidden
 		size_t n = size_min(h.chunk, rows - m);
 
 		GPU_TRY(blas_forward(
-		    ctx, h.logits, OP_F32, (const char *)hidden + m * width * size, w, n));
+		    ctx, h.logits, OP_F32, (const char *)hidden + m * width * size, w, false, n));
 		GPU_TRY(GPU_RUN(ctx, softmax_kernel, (unsigned)n, GPU_BLOCK, 0, logp + m, h.rows,
 		    ctx->staging->notes, h.logits, targets + m, dh != NULL ? coefficient + m : NULL,
 		    m, w->rows));

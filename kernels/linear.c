@@ -42,7 +42,7 @@ put_rows(struct op_context *ctx, void *out, const float *wide, size_t first, siz
 
 enum op_status
 op_linear(struct op_context *ctx, void *out, const void *x, const struct op_matrix *w,
-    const float *bias, size_t tokens)
+    const float *bias, bool accumulate, size_t tokens)
 {
 	size_t n = w->rows, step = tokens;
 	void *wide = out;
@@ -53,12 +53,12 @@ op_linear(struct op_context *ctx, void *out, const void *x, const struct op_matr
 	for (size_t t = 0; t < tokens && status == OP_OK; t += step) {
 		size_t rows = size_min(step, tokens - t);
 
-		status =
-		    gemm_forward(ctx, wide, n, element_at(x, t * w->cols, ctx->compute), w, rows);
+		status = gemm_forward(ctx, wide, n, element_at(x, t * w->cols, ctx->compute), w,
+		    accumulate && wide == out, rows);
 		if (status == OP_OK && bias != NULL)
 			add_bias(ctx, wide, bias, rows, n);
 		if (status == OP_OK && wide != out)
-			put_rows(ctx, out, wide, t, rows, n, false);
+			put_rows(ctx, out, wide, t, rows, n, accumulate);
 	}
 	return status;
 }
@@ -88,5 +88,5 @@ op_linear_backward(struct op_context *ctx, void *dx, const void *dout, const str
 enum op_status
 op_logits(struct op_context *ctx, float *out, const void *h, const struct op_matrix *w, size_t rows)
 {
-	return gemm_forward(ctx, out, w->rows, h, w, rows);
+	return gemm_forward(ctx, out, w->rows, h, w, false, rows);
 }

@@ -12,11 +12,11 @@ bias_kernel(A *out, const float *bias, size_t width, size_t n)
 
 enum op_status
 op_linear(struct op_context *ctx, void *out, const void *x, const struct op_matrix *w,
-    const float *bias, size_t tokens)
+    const float *bias, bool accumulate, size_t tokens)
 {
 	size_t n = tokens * w->rows;
 
-	GPU_TRY(blas_forward(ctx, out, ctx->compute, x, w, tokens));
+	GPU_TRY(blas_forward(ctx, out, ctx->compute, x, w, accumulate, tokens));
 	if (bias == NULL || n == 0)
 		return OP_OK;
 	if (ctx->compute == OP_BF16)
@@ -36,5 +36,5 @@ op_linear_backward(struct op_context *ctx, void *dx, const void *dout, const str
 enum op_status
 op_logits(struct op_context *ctx, float *out, const void *h, const struct op_matrix *w, size_t rows)
 {
-	return blas_forward(ctx, out, OP_F32, h, w, rows);
+	return blas_forward(ctx, out, OP_F32, h, w, false, rows);
 }

@@ -45,19 +45,22 @@ block_at(const struct op_context *ctx, void *area, size_t index, size_t tokens, 
 	    .out = (float *)(own + line_up(ROWS * inputs * sizeof(float)))};
 }
 
-/* to (rows, n) act, from row `row` on, += alpha left (rows, R) . right; right as in `shape`. */
+/* to (rows, n) act, from row `row` on, = or += alpha left (rows, R) . right; right as in `shape`.
+ */
 static enum op_status
-update(const struct op_context *ctx, void *to, float *buffer, const struct block *b,
-    const float *left, const float *right, const struct gemm_shape *shape, float alpha)
+put_product(const struct op_context *ctx, void *to, float *buffer, const struct block *b,
+    const float *left, const float *right, const struct gemm_shape *shape, float alpha,
+    bool accumulate)
 {
 	size_t n = shape->n, at = b->row * n;
 	enum op_status status;
 
 	if (ctx->compute == OP_F32)
-		return gemm_f32((float *)to + at, left, right, shape, alpha, 1.0f);
+		return gemm_f32(
+		    (float *)to + at, left, right, shape, alpha, accumulate ? 1.0f : 0.0f);
 	status = gemm_f32(buffer, left, right, shape, alpha, 0.0f);
 	if (status == OP_OK)
-		element_put(to, at, buffer, b->rows * n, true, ctx->compute);
+		element_put(to, at, buffer, b->rows * n, accumulate, ctx->compute);
 	return status;
 }
 
@@ -97,8 +100,8 @@ forward(struct op_context *ctx, const struct op_lora_linear *l, const void *x, s
 		enum op_status s = gemm_f32(xa + b.row * rank, in, lora->a, &down, 1.0f, 0.0f);
 
 		if (s == OP_OK)
-			s = update(
-			    ctx, l->out, b.out, &b, xa + b.row * rank, lora->b, &up, lora->scale);
+			s = put_product(ctx, l->out, b.out, &b, xa + b.row * rank, lora->b, &up,
+			    lora->scale, false);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}
@@ -118,10 +121,10 @@ op_lora(struct op_context *ctx, const struct op_lora_linear *group, size_t count
 	return status;
 }
 
-/* dxa (T, R) = scale dout . B; dx (T, K) += dxa . A, unless it is NULL: row by row. */
+/* dxa (T, R) = scale dout . B; dx (T, K) = or += dxa . A, unless it is NULL: row by row. */
 static enum op_status
-backward_rows(struct op_context *ctx, void *dx, float *dxa, const void *dout, void *area,
-    const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs)
+backward_rows(struct op_context *ctx, void *dx, bool accumulate, float *dxa, const void *dout,
+    void *area, const struct op_lora *lora, size_t tokens, size_t outputs, size_t inputs)
 {
 	size_t rank = lora->rank, blocks = div_up(tokens, ROWS);
 	atomic_int failed = OP_OK;
@@ -139,7 +142,8 @@ backward_rows(struct op_context *ctx, void *dx, float *dxa, const void *dout, vo
 		    gemm_f32(dxa + b.row * rank, d, lora->b, &down, lora->scale, 0.0f);
 
 		if (s == OP_OK && dx != NULL)
-			s = update(ctx, dx, b.in, &b, dxa + b.row * rank, lora->a, &up, 1.0f);
+			s = put_product(
+			    ctx, dx, b.in, &b, dxa + b.row * rank, lora->a, &up, 1.0f, accumulate);
 		if (s != OP_OK)
 			atomic_store(&failed, (int)s);
 	}
@@ -198,8 +202,8 @@ gradient(const struct op_context *ctx, float *d, const struct part *p, bool by_r
 }
 
 static enum op_status
-backward(struct op_context *ctx, void *dx, const struct op_lora_linear *l, const void *x,
-    size_t tokens, size_t inputs)
+backward(struct op_context *ctx, void *dx, bool accumulate, const struct op_lora_linear *l,
+    const void *x, size_t tokens, size_t inputs)
 {
 	const struct op_lora *lora = &l->lora;
 	size_t rank = lora->rank, outputs = l->outputs, threads = (size_t)ctx->threads;
@@ -216,7 +220,7 @@ backward(struct op_context *ctx, void *dx, const struct op_lora_linear *l, const
 		return status;
 	dxa = area;
 	failed = (int)backward_rows(
-	    ctx, dx, dxa, l->dout, (char *)area + head, lora, tokens, outputs, inputs);
+	    ctx, dx, accumulate, dxa, l->dout, (char *)area + head, lora, tokens, outputs, inputs);
 #pragma omp parallel for num_threads(op_team(ctx, tokens *(inputs + outputs))) schedule(static)
 	for (size_t i = 0; i < threads; i++) {
 		float *buffer = (float *)((char *)area + head + part * i);
@@ -243,6 +247,6 @@ op_lora_backward(struct op_context *ctx, void *dx, const struct op_lora_linear *
 	enum op_status status = OP_OK;
 
 	for (size_t i = 0; i < count && status == OP_OK; i++)
-		status = backward(ctx, dx, &group[i], x, tokens, inputs);
+		status = backward(ctx, dx, i > 0, &group[i], x, tokens, inputs);
 	return status;
 }

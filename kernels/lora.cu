@@ -114,7 +114,7 @@ forward(struct op_context *ctx, const struct op_lora_linear *group, size_t count
 		up.lda = all;
 		up.result = OP_BF16;
 		GPU_TRY(blas_product(
-		    ctx, group[i].out, s.left + i * one, s.b[i], &up, group[i].lora.scale, 1.0f));
+		    ctx, group[i].out, s.left + i * one, s.b[i], &up, group[i].lora.scale, 0.0f));
 	}
 	return OP_OK;
 }
@@ -141,8 +141,8 @@ backward_outputs(struct op_context *ctx, const struct areas *s, const struct op_
 }
 
 static enum op_status
-backward(struct op_context *ctx, void *dx, const struct op_lora_linear *group, size_t count,
-    const void *x, size_t tokens, size_t inputs)
+backward(struct op_context *ctx, void *dx, bool accumulate, const struct op_lora_linear *group,
+    size_t count, const void *x, size_t tokens, size_t inputs)
 {
 	size_t rank = group->lora.rank, one = lora_width(rank), all = count * one;
 	struct blas_shape for_dx = product(tokens, inputs, all, false, false, OP_BF16);
@@ -170,7 +170,8 @@ backward(struct op_context *ctx, void *dx, const struct op_lora_linear *group, s
 	GPU_TRY(backward_outputs(ctx, &s, group, count, tokens));
 	GPU_TRY(lora_sum(ctx, &sums, s.wide, tokens, rank, count));
 	if (dx != NULL)
-		GPU_TRY(blas_product(ctx, dx, s.left, s.a, &for_dx, 1.0f, 1.0f));
+		GPU_TRY(
+		    blas_product(ctx, dx, s.left, s.a, &for_dx, 1.0f, accumulate ? 1.0f : 0.0f));
 	GPU_TRY(blas_product(ctx, s.da, s.all, x, &for_da, 1.0f, 0.0f));
 	return lora_join(ctx, &joins);
 }
@@ -184,12 +185,12 @@ forward_f32(struct op_context *ctx, const struct op_lora_linear *l, const void *
 	struct blas_shape up = product(tokens, l->outputs, rank, false, true, OP_F32);
 
 	GPU_TRY(blas_product(ctx, l->xa, x, l->lora.a, &down, 1.0f, 0.0f));
-	return blas_product(ctx, l->out, l->xa, l->lora.b, &up, l->lora.scale, 1.0f);
+	return blas_product(ctx, l->out, l->xa, l->lora.b, &up, l->lora.scale, 0.0f);
 }
 
 static enum op_status
-backward_f32(struct op_context *ctx, void *dx, const struct op_lora_linear *l, const void *x,
-    size_t tokens, size_t inputs)
+backward_f32(struct op_context *ctx, void *dx, bool accumulate, const struct op_lora_linear *l,
+    const void *x, size_t tokens, size_t inputs)
 {
 	size_t rank = l->lora.rank;
 	struct blas_shape for_dxa = product(tokens, rank, l->outputs, false, false, OP_F32);
@@ -201,7 +202,8 @@ backward_f32(struct op_context *ctx, void *dx, const struct op_lora_linear *l, c
 	GPU_TRY(gpu_scratch(ctx, &dxa, tokens * rank * sizeof(float)));
 	GPU_TRY(blas_product(ctx, dxa, l->dout, l->lora.b, &for_dxa, l->lora.scale, 0.0f));
 	if (dx != NULL)
-		GPU_TRY(blas_product(ctx, dx, dxa, l->lora.a, &for_dx, 1.0f, 1.0f));
+		GPU_TRY(
+		    blas_product(ctx, dx, dxa, l->lora.a, &for_dx, 1.0f, accumulate ? 1.0f : 0.0f));
 	GPU_TRY(blas_product(ctx, l->db, l->dout, l->xa, &for_db, l->lora.scale, 1.0f));
 	return blas_product(ctx, l->da, dxa, x, &for_da, 1.0f, 1.0f);
 }
@@ -235,8 +237,8 @@ op_lora_backward(struct op_context *ctx, void *dx, const struct op_lora_linear *
 
 	for (size_t i = 0; i < count && tokens != 0; i += step)
 		if (ctx->compute == OP_F32)
-			GPU_TRY(backward_f32(ctx, dx, group + i, x, tokens, inputs));
+			GPU_TRY(backward_f32(ctx, dx, i > 0, group + i, x, tokens, inputs));
 		else
-			GPU_TRY(backward(ctx, dx, group + i, step, x, tokens, inputs));
+			GPU_TRY(backward(ctx, dx, i > 0, group + i, step, x, tokens, inputs));
 	return OP_OK;
 }

@@ -172,18 +172,20 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	X(rmsnorm_backward, (struct op_context * ctx, float *dx, void *narrow, const void *dout,   \
 				const float *x, const float *weight, const float *rstd,            \
 				bool one_plus, size_t tokens, size_t width))                       \
-	/* out (T, N) act = x (T, K) act . W^T + bias (N) float32 or NULL. */                      \
+	/* out (T, N) act = or += x (T, K) act . W^T + bias (N) float32 or NULL. */                \
 	X(linear, (struct op_context * ctx, void *out, const void *x, const struct op_matrix *w,   \
-		      const float *bias, size_t tokens))                                           \
+		      const float *bias, bool accumulate, size_t tokens))                          \
 	/* dx (T, K) act = or += dout (T, N) act . W. */                                           \
 	X(linear_backward, (struct op_context * ctx, void *dx, const void *dout,                   \
 			       const struct op_matrix *w, bool accumulate, size_t tokens))         \
 	/* For each pair of the group, whose linear layers read the same x (T, K) act: xa (T, R)   \
-	   float32 = x . A^T, kept for backward; out (T, N) act += scale xa . B^T. */              \
+	   float32 = x . A^T, kept for backward; out (T, N) act = scale xa . B^T. */               \
 	X(lora, (struct op_context * ctx, const struct op_lora_linear *group, size_t count,        \
 		    const void *x, size_t tokens, size_t inputs))                                  \
 	/* For each pair, with g = scale * dout: db (N, R) += g^T . xa; dxa = g . B;               \
-	   da (R, K) += dxa^T . x; and dx (T, K) act += dxa . A, unless dx is NULL. */             \
+	   da (R, K) += dxa^T . x; and dx (T, K) act = the sum of all dxa . A, unless dx is NULL.  \
+	   Forward and backward, the product with W comes after the pairs and accumulates: it is   \
+	   bound by flops, and what it reads more costs it nothing. */                             \
 	X(lora_backward, (struct op_context * ctx, void *dx, const struct op_lora_linear *group,   \
 			     size_t count, const void *x, size_t tokens, size_t inputs))           \
 	/* Rotary embedding (Su et al. 2021), rotate-half form, in place on the first 2*half       \
@@ -247,9 +249,10 @@ enum op_status op_reserve(struct op_context *ctx, size_t bytes, size_t tokens);
 	   it gives the same mask. */                                                              \
 	X(dropout, (struct op_context * ctx, void *out, const void *in, float probability,         \
 		       uint64_t seed, uint64_t offset, size_t n))                                  \
-	/* dx (n) act += keep ? dout / (1-p) : 0, the mask as above; dout act. */                  \
-	X(dropout_backward, (struct op_context * ctx, void *dx, const void *dout,                  \
-				float probability, uint64_t seed, uint64_t offset, size_t n))
+	/* dx (n) act = or += keep ? dout / (1-p) : 0, the mask as above; dout act. */             \
+	X(dropout_backward,                                                                        \
+	    (struct op_context * ctx, void *dx, const void *dout, float probability,               \
+		uint64_t seed, uint64_t offset, bool accumulate, size_t n))
 
 #define OP_DECLARE(name, parameters) enum op_status op_##name parameters;
 OP_LIST(OP_DECLARE)

@@ -69,7 +69,7 @@ best(struct op_context *ctx, const struct product *p, bool backward)
 		if (backward)
 			check(ctx, gemm_backward(ctx, out, x, &w, 0, w.rows, false, p->tokens));
 		else
-			check(ctx, gemm_forward(ctx, out, stride, x, &w, p->tokens));
+			check(ctx, gemm_forward(ctx, out, stride, x, &w, false, p->tokens));
 		start = seconds() - start;
 		least = i > 0 && start < least ? start : least; /* the first makes the code */
 	}

@@ -121,7 +121,7 @@ layer(const char *name, size_t outputs, size_t inputs, size_t count)
 	weights.rows = outputs;
 	weights.cols = inputs;
 	snprintf(text, sizeof(text), "linear %s %zux%zu", name, outputs, inputs);
-	MEASURE(text, count, flops, "GFLOP/s", op_linear(ctx, b, a, &weights, NULL, T));
+	MEASURE(text, count, flops, "GFLOP/s", op_linear(ctx, b, a, &weights, NULL, true, T));
 	snprintf(text, sizeof(text), "linear_backward %s", name);
 	MEASURE(text, count, flops, "GFLOP/s", op_linear_backward(ctx, b, a, &weights, true, T));
 	snprintf(text, sizeof(text), "lora %s", name);

@@ -127,7 +127,7 @@ measure_peaks(struct bench *b)
 	const struct op_matrix matrix = {w, n, n, b->compute};
 	double time;
 
-	BEST(time, b->ops, op_linear(b->ops, out, x, &matrix, NULL, n));
+	BEST(time, b->ops, op_linear(b->ops, out, x, &matrix, NULL, false, n));
 	b->rates.flops = b->rates.attention = b->rates.single = 2 * (double)(n * n * n) / time;
 	BEST(time, b->ops, op_add(b->ops, out, in, x, n * n));
 	b->rates.bytes = (double)(n * n * (8 + size)) / time;

@@ -40,7 +40,7 @@ lora(struct roof_walk *w, const struct roof_group *g)
 	roof_moves(w, ROOF_LORA, (4 * P + 4 * R + 2 * P) * n * T); /* xa, and in parts */
 	for (size_t i = 0; i < g->count; i++)
 		roof_op(w, ROOF_LORA, 2 * T * R * g->outputs[i],
-		    2 * (T + g->outputs[i]) * P + 4 * T * g->outputs[i], w->rates->flops, P / R);
+		    2 * (T + g->outputs[i]) * P + 2 * T * g->outputs[i], w->rates->flops, P / R);
 }
 
 static void
@@ -61,7 +61,7 @@ lora_backward(struct roof_walk *w, const struct roof_group *g, bool lowest)
 	}
 	roof_moves(w, ROOF_LORA_BACKWARD, (4 * P + 2 * 2 * P) * n * T); /* dxa in parts, twice */
 	if (!lowest)
-		roof_op(w, ROOF_LORA_BACKWARD, 2 * T * n * R * K, 2 * (T + K) * all + 4 * T * K,
+		roof_op(w, ROOF_LORA_BACKWARD, 2 * T * n * R * K, 2 * (T + K) * all + 2 * T * K,
 		    rate, P / R);
 	roof_op(
 	    w, ROOF_LORA_BACKWARD, 2 * T * n * R * K, 2 * T * (K + all) + 4 * K * all, rate, P / R);
@@ -81,7 +81,8 @@ lora_f32(struct roof_walk *w, const struct roof_group *g, bool backward, bool lo
 
 		roof_product(w, kind, T, R, backward ? N : g->K, 4, 4);
 		if (!backward || !lowest)
-			roof_product(w, kind, T, backward ? g->K : N, R, 4, 8);
+			roof_product(
+			    w, kind, T, backward ? g->K : N, R, 4, backward && i > 0 ? 8 : 4);
 		if (!backward)
 			continue;
 		roof_product(w, kind, N, R, T, 4, 8);
@@ -93,7 +94,7 @@ void
 roof_linears(struct roof_walk *w, const struct roof_group *g)
 {
 	for (size_t i = 0; i < g->count; i++)
-		roof_product(w, ROOF_LINEAR, w->T, g->outputs[i], g->K, w->A, w->A);
+		roof_product(w, ROOF_LINEAR, w->T, g->outputs[i], g->K, w->A, 2 * w->A);
 	if (w->A == 4)
 		lora_f32(w, g, false, false);
 	else
@@ -104,8 +105,7 @@ void
 roof_linears_backward(struct roof_walk *w, const struct roof_group *g, bool lowest)
 {
 	for (size_t i = 0; i < g->count && !lowest; i++)
-		roof_product(w, ROOF_LINEAR_BACKWARD, w->T, g->K, g->outputs[i], w->A,
-		    (i > 0 ? 2 : 1) * w->A);
+		roof_product(w, ROOF_LINEAR_BACKWARD, w->T, g->K, g->outputs[i], w->A, 2 * w->A);
 	if (w->A == 4)
 		lora_f32(w, g, true, lowest);
 	else

@@ -138,7 +138,7 @@ dropout(enum op_dtype type)
 	check_same(&r, &out, 0);
 	for (int i = 0; i < 2; i++)
 		OK(op_dropout_backward(
-		    r.ctx, out.at[i], in.at[i], 0.5f, 8, in.n[0] - in.n[i], in.n[i]));
+		    r.ctx, out.at[i], in.at[i], 0.5f, 8, in.n[0] - in.n[i], true, in.n[i]));
 	check_same(&r, &out, 0);
 	rig_close(&r);
 }

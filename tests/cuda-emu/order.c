@@ -82,11 +82,14 @@ norms_and_products(struct rig *r)
 	tell(r, "add_rmsnorm", act, T * D * size);
 	OK(op_rmsnorm_backward(r->ctx, dx, NULL, act, x, weight, rstd, true, T, D));
 	tell(r, "rmsnorm_backward", dx, T * D * sizeof(float));
-	OK(op_linear(r->ctx, out, act, &w, NULL, T));
 	OK(op_lora(r->ctx, pairs, 2, act, T, D));
 	tell(r, "lora", out, T * V * size);
+	OK(op_linear(r->ctx, out, act, &w, NULL, true, T));
+	tell(r, "linear", out, T * V * size);
 	OK(op_lora_backward(r->ctx, dact, pairs, 2, act, T, D));
 	tell(r, "lora_backward dx", dact, T * D * size);
+	OK(op_linear_backward(r->ctx, dact, dout, &w, true, T));
+	tell(r, "linear_backward", dact, T * D * size);
 	tell(r, "lora_backward da", da, R * D * sizeof(float));
 	tell(r, "lora_backward db", db, V * R * sizeof(float));
 	OK(op_sum_squares(r->ctx, &sum, flat, T * V));

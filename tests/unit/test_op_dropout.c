@@ -83,12 +83,16 @@ TEST(mask_is_a_function_of_the_index)
 		first = false;
 		for (size_t i = 0; i < n; i++)
 			wrong += got[i] != want[i];
-		OK(op_dropout_backward(r.ctx, dx, in, 0.5f, 7, offset, cut));
+		OK(op_dropout_backward(r.ctx, dx, in, 0.5f, 7, offset, true, cut));
 		OK(op_dropout_backward(r.ctx, (char *)dx + cut * size, (char *)in + cut * size,
-		    0.5f, 7, offset + cut, n - cut));
+		    0.5f, 7, offset + cut, true, n - cut));
 		rig_get_act(&r, got, dx, n);
 		for (size_t i = 0; i < n; i++)
 			wrong += got[i] != 1.0f + want[i];
+		OK(op_dropout_backward(r.ctx, dx, in, 0.5f, 7, offset, false, n));
+		rig_get_act(&r, got, dx, n);
+		for (size_t i = 0; i < n; i++)
+			wrong += got[i] != want[i];
 		CHECK_MSG(wrong == 0, "%zu differ", wrong);
 		OK(op_dropout(r.ctx, out, in, 0.5f, 8, offset, n));
 		rig_get_act(&r, got, out, n);
@@ -110,7 +114,8 @@ TEST(limits)
 	in = rig_f32(&r, x, 9);
 	CHECK(op_dropout(r.ctx, out, in, 1.0f, 1, 0, 9) == OP_UNSUPPORTED);
 	CHECK(op_dropout(r.ctx, out, in, -0.1f, 1, 0, 9) == OP_UNSUPPORTED);
-	CHECK(op_dropout_backward(r.ctx, out, in, NAN, 1, 0, 9) == OP_UNSUPPORTED);
+	CHECK(op_dropout_backward(r.ctx, out, in, NAN, 1, 0, true, 9) == OP_UNSUPPORTED);
+	CHECK(op_dropout_backward(r.ctx, out, in, 1.0f, 1, 0, false, 9) == OP_UNSUPPORTED);
 	OK(op_dropout(r.ctx, out, in, 0.0f, 1, 0, 9));
 	rig_get(&r, got, out, 9);
 	CHECK(memcmp(got, x, sizeof(x)) == 0);

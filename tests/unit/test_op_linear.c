@@ -19,33 +19,38 @@ matrix(struct rig *r, float *host, size_t rows, size_t cols, enum op_dtype type)
 static const double sums = RIG_CUDA ? 8e-6 : 2e-6;
 
 /* Tolerance: these sums, rounded operands being the same on both sides; where bf16 comes out half a
-   unit, one more where CUDA adds the bias to what is rounded. The logits are float32. */
+   unit, and half a unit of what CUDA rounds before it adds the bias. The logits are float32. With
+   each type of W, with a bias and without, what was there before is added to or not. */
 TEST(forward)
 {
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < 4 * SIZES; i++) {
+	for (size_t i = 0; i < 8 * SIZES; i++) {
 		struct sizes s = sizes[i % SIZES];
-		bool biased = i / SIZES % 2 == 1;
+		bool biased = i / SIZES % 2 == 1, accumulate = i >= 4 * SIZES;
 		size_t n = s.tokens * s.outputs;
 		float *x = random_floats(s.tokens * s.inputs, 1.0f, i);
 		float *weights = random_floats(s.outputs * s.inputs, 1.0f, i + 7);
 		float *bias = random_floats(s.outputs, 1.0f, 5);
-		float *got = malloc(n * sizeof(float));
-		void *out = rig_act_nan(&r, n);
+		float *before = random_floats(n, 1.0f, 6), *got = malloc(n * sizeof(float));
+		void *out = accumulate ? rig_act(&r, before, n) : rig_act_nan(&r, n);
 		double *want = malloc(n * sizeof(double));
-		double tolerance = (RIG_CUDA && biased ? 2 : 1) * act_tolerance(r.act, sums);
+		double rounded = 0.0, last = 1e-30;
 		struct op_matrix w =
-		    matrix(&r, weights, s.outputs, s.inputs, i < 2 * SIZES ? OP_F32 : OP_BF16);
+		    matrix(&r, weights, s.outputs, s.inputs, i / SIZES % 4 < 2 ? OP_F32 : OP_BF16);
 		void *device_x = rig_act(&r, x, s.tokens * s.inputs);
 
 		reference(want, x, weights, s.tokens, s.outputs, s.inputs, true);
-		for (size_t j = 0; j < n && biased; j++)
-			want[j] += (double)bias[j % s.outputs];
+		for (size_t j = 0; j < n; j++) {
+			want[j] += accumulate ? (double)before[j] : 0.0;
+			rounded = RIG_CUDA && biased ? fmax(rounded, fabs(want[j])) : 0.0;
+			want[j] += biased ? (double)bias[j % s.outputs] : 0.0;
+			last = fmax(last, fabs(want[j]));
+		}
 		OK(op_linear(r.ctx, out, device_x, &w, biased ? rig_f32(&r, bias, s.outputs) : NULL,
-		    s.tokens));
+		    accumulate, s.tokens));
 		rig_get_act(&r, got, out, n);
-		CHECK_NEAR(got, want, n, tolerance);
-		if (!biased) {
+		CHECK_NEAR(got, want, n, act_tolerance(r.act, sums) * (1 + rounded / last));
+		if (!biased && !accumulate) {
 			float *logits = rig_f32(&r, NULL, n);
 
 			OK(op_logits(r.ctx, logits, device_x, &w, s.tokens));
@@ -55,6 +60,7 @@ TEST(forward)
 		free(x);
 		free(weights);
 		free(bias);
+		free(before);
 		free(got);
 		free(want);
 		rig_clear(&r);
@@ -150,9 +156,9 @@ TEST(same_bits_twice)
 		struct op_matrix m = matrix(&r, w, outputs, inputs, r.act);
 		void *device = rig_act(&r, x, tokens * inputs);
 
-		OK(op_linear(r.ctx, out, device, &m, NULL, tokens));
+		OK(op_linear(r.ctx, out, device, &m, NULL, false, tokens));
 		rig_get_act(&r, first, out, n);
-		OK(op_linear(r.ctx, out, device, &m, NULL, tokens));
+		OK(op_linear(r.ctx, out, device, &m, NULL, false, tokens));
 		rig_get_act(&r, second, out, n);
 		CHECK(memcmp(first, second, n * sizeof(float)) == 0);
 		free(x);

@@ -2,6 +2,16 @@
 
 #include "worker/model/forward.h"
 
+/* Has any of linear layers first .. first+count-1 an adapter? */
+static bool
+adapted(const struct pass *p, size_t layer, enum model_linear first, size_t count)
+{
+	for (size_t i = 0; i < count; i++)
+		if (pass_lora_at(p, layer, first + i) != NULL)
+			return true;
+	return false;
+}
+
 /* The first layer with an adapted linear layer, or L: below it no gradient is needed. */
 static size_t
 lowest_adapted(const struct pass *p)
@@ -9,9 +19,8 @@ lowest_adapted(const struct pass *p)
 	const size_t L = p->model->config->layer_count;
 
 	for (size_t layer = 0; layer < L; layer++)
-		for (enum model_linear i = 0; i < LINEAR_COUNT; i++)
-			if (pass_lora_at(p, layer, i) != NULL)
-				return layer;
+		if (adapted(p, layer, 0, LINEAR_COUNT))
+			return layer;
 	return L;
 }
 
@@ -45,10 +54,10 @@ norm_backward(const struct pass *p, const float *x, const float *weight)
 	    a->dnormed, x, weight, a->rstd, c->norm_one_plus, p->batch->packing.tokens, c->width);
 }
 
-/* The adapter's share on one linear layer behind dropout: dx (T, K) +=. */
+/* The adapter's share on one linear layer behind dropout: dx (T, K) = or +=. */
 static enum op_status
-lora_dropped(const struct pass *p, void *dx, const struct op_lora_linear *l, const void *x,
-    size_t layer, enum model_linear which)
+lora_dropped(const struct pass *p, void *dx, bool accumulate, const struct op_lora_linear *l,
+    const void *x, size_t layer, enum model_linear which)
 {
 	struct op_context *ops = p->model->ops;
 	const struct activations *a = p->acts;
@@ -58,20 +67,20 @@ lora_dropped(const struct pass *p, void *dx, const struct op_lora_linear *l, con
 	OP_TRY(forward_dropout(p, &x, x, layer, which, K));
 	if (dx == NULL)
 		return op_lora_backward(ops, NULL, l, 1, x, T, K);
-	OP_TRY(op_zero(ops, a->ddropped, n * activations_size(&a->shape)));
 	OP_TRY(op_lora_backward(ops, a->ddropped, l, 1, x, T, K));
 	return op_dropout_backward(ops, dx, a->ddropped, p->dropout,
-	    pass_dropout_seed(p, layer, which), p->first_token * K, n);
+	    pass_dropout_seed(p, layer, which), p->first_token * K, accumulate, n);
 }
 
 /* The adapter's share on linear layers first .. first+count-1, which read x (T, K): da, db += and,
-   unless it is NULL, dx (T, K) +=. All but da and db act, as dout[i] (T, N). */
+   unless it is NULL or none is adapted, dx (T, K) =. All but da and db act, as dout[i] (T, N). */
 static enum op_status
 lora_backward(const struct pass *p, void *dx, const void *const *dout, const void *x, size_t layer,
     enum model_linear first, size_t count)
 {
 	const struct model_weights *m = &p->model->blocks[layer].linear[first];
 	struct op_lora_linear group[OP_LORA_GROUP];
+	bool written = false;
 	size_t n = 0;
 
 	for (size_t i = 0; i < count; i++) {
@@ -86,7 +95,8 @@ lora_backward(const struct pass *p, void *dx, const void *const *dout, const voi
 		    .da = l->da,
 		    .db = l->db};
 		if (p->dropout != 0)
-			OP_TRY(lora_dropped(p, dx, &group[--n], x, layer, first + i));
+			OP_TRY(lora_dropped(p, dx, written, &group[--n], x, layer, first + i));
+		written = true;
 	}
 	return n == 0 ? OP_OK
 		      : op_lora_backward(
@@ -99,10 +109,14 @@ static enum op_status
 linears_backward(const struct pass *p, void *dx, const void *const *dout, const void *x,
     size_t layer, enum model_linear first, size_t count)
 {
+	const bool written = adapted(p, layer, first, count);
+
+	OP_TRY(lora_backward(p, dx, dout, x, layer, first, count));
 	for (size_t i = 0; i < count; i++)
 		OP_TRY(op_linear_backward(p->model->ops, dx, dout[i],
-		    &p->model->blocks[layer].linear[first + i].w, i > 0, p->batch->packing.tokens));
-	return lora_backward(p, dx, dout, x, layer, first, count);
+		    &p->model->blocks[layer].linear[first + i].w, written || i > 0,
+		    p->batch->packing.tokens));
+	return OP_OK;
 }
 
 /* dx, the gradient after the layer, becomes the gradient at its middle. */

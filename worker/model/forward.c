@@ -15,8 +15,8 @@ forward_dropout(const struct pass *p, const void **out, const void *x, size_t la
 	    p->batch->packing.tokens * inputs);
 }
 
-/* The adapter's share of linear layers first .. first+count-1, which read x (T, K) act; each has
-   its own dropout on x, where there is one. */
+/* out[i] = the adapter's share of linear layers first .. first+count-1, those that have one; they
+   read x (T, K) act, and each has its own dropout on x, where there is one. */
 static enum op_status
 lora(const struct pass *p, void *const *out, const void *x, size_t layer, enum model_linear first,
     size_t count)
@@ -51,13 +51,15 @@ static enum op_status
 linears(const struct pass *p, void *const *out, const void *x, size_t layer,
     enum model_linear first, size_t count)
 {
+	OP_TRY(lora(p, out, x, layer, first, count));
 	for (size_t i = 0; i < count; i++) {
 		const struct model_weights *m = &p->model->blocks[layer].linear[first + i];
+		const bool accumulate = pass_lora_at(p, layer, first + i) != NULL;
 
-		OP_TRY(
-		    op_linear(p->model->ops, out[i], x, &m->w, m->bias, p->batch->packing.tokens));
+		OP_TRY(op_linear(p->model->ops, out[i], x, &m->w, m->bias, accumulate,
+		    p->batch->packing.tokens));
 	}
-	return lora(p, out, x, layer, first, count);
+	return OP_OK;
 }
 
 static enum op_status
