@@ -1,6 +1,6 @@
 /* AdamW. Bytes bound: 16 read and 12 written for each parameter. */
 #include "kernels/gpu.h"
-#include "kernels/lanes.h"
+#include "kernels/vector.h"
 
 #include <math.h>
 
@@ -8,19 +8,34 @@ struct adamw_factors {
 	float beta1, beta2, rest1, rest2, step, root, decay, epsilon, scale;
 };
 
-__global__ void
-adamw_kernel(float *param, float *exp_avg, float *exp_avg_sq, const float *grad,
-    struct adamw_factors f, size_t n)
+template <int N>
+__device__ __forceinline__ void
+adamw_some(size_t i, float *param, float *exp_avg, float *exp_avg_sq, const float *grad,
+    const struct adamw_factors &f)
 {
-	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		float g = grad[i] * f.scale;
-		float m = f.beta1 * exp_avg[i] + f.rest1 * g;
-		float v = f.beta2 * exp_avg_sq[i] + f.rest2 * g * g;
+	floats<N> g = load_some<N>(grad, i), m = load_some<N>(exp_avg, i);
+	floats<N> v = load_some<N>(exp_avg_sq, i), p = load_some<N>(param, i);
 
-		exp_avg[i] = m;
-		exp_avg_sq[i] = v;
-		param[i] = param[i] * f.decay - f.step * (m / (sqrtf(v) / f.root + f.epsilon));
+#pragma unroll
+	for (int j = 0; j < N; j++) {
+		float scaled = g.at[j] * f.scale;
+
+		m.at[j] = f.beta1 * m.at[j] + f.rest1 * scaled;
+		v.at[j] = f.beta2 * v.at[j] + f.rest2 * scaled * scaled;
+		p.at[j] =
+		    p.at[j] * f.decay - f.step * (m.at[j] / (sqrtf(v.at[j]) / f.root + f.epsilon));
 	}
+	store_some<N>(exp_avg, i, m);
+	store_some<N>(exp_avg_sq, i, v);
+	store_some<N>(param, i, p);
+}
+
+__global__ void
+__launch_bounds__(GPU_BLOCK) adamw_kernel(float *param, float *exp_avg, float *exp_avg_sq,
+    const float *grad, struct adamw_factors f, size_t n)
+{
+	GRID_ELEMENTS(4, aligned(param, exp_avg, exp_avg_sq, grad), n, adamw_some, param, exp_avg,
+	    exp_avg_sq, grad, f);
 }
 
 enum op_status
@@ -41,6 +56,6 @@ op_adamw(struct op_context *ctx, float *param, float *exp_avg, float *exp_avg_sq
 	f.scale = (float)o->gradient_scale;
 	if (n == 0)
 		return OP_OK;
-	return GPU_RUN(ctx, adamw_kernel, gpu_blocks(ctx, n), GPU_BLOCK, 0, param, exp_avg,
-	    exp_avg_sq, grad, f, n);
+	return GPU_RUN(ctx, adamw_kernel, gpu_blocks(ctx, div_up(n, 4)), GPU_BLOCK, 0, param,
+	    exp_avg, exp_avg_sq, grad, f, n);
 }

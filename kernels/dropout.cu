@@ -1,46 +1,67 @@
 /* Inverted dropout. Word i % 4 of Philox block i / 4 decides about element i of the stream. */
 #include "kernels/gpu.h"
-#include "kernels/lanes.h"
 #include "kernels/philox.h"
+#include "kernels/vector.h"
 
 struct dropout_mask {
 	uint64_t seed, offset;
 	uint32_t threshold;
 	float keep;
+	bool add;
 };
 
-/* out = or += in under the mask. A thread takes the elements of one Philox block after another. */
-template <typename A, bool ADD>
-__global__ void
-dropout_kernel(A *out, const A *in, struct dropout_mask mask, size_t n)
+/* The words of elements at .. at+N-1 of the stream; N is 1, or at and N multiples of 4. */
+template <int N>
+__device__ __forceinline__ void
+draw(uint32_t *words, const struct dropout_mask &mask, uint64_t at)
 {
-	uint64_t first = mask.offset / 4, blocks = (mask.offset + n + 3) / 4 - first;
+	if constexpr (N == 1) {
+		uint32_t block[4];
 
-	for (size_t b = grid_first(); b < blocks; b += grid_stride()) {
-		uint32_t words[4];
-
-		philox(words, mask.seed, 0, first + b);
+		philox(block, mask.seed, 0, at / 4);
+		words[0] = at & 2 ? at & 1 ? block[3] : block[2] : at & 1 ? block[1] : block[0];
+	} else {
 #pragma unroll
-		for (int j = 0; j < 4; j++) {
-			uint64_t at = (first + b) * 4 + j;
-			size_t i = (size_t)(at - mask.offset);
-
-			float x;
-
-			if (at < mask.offset || i >= n)
-				continue;
-			x = words[j] < mask.threshold ? 0.0f : load(in, i) * mask.keep;
-			store(out, i, ADD ? load(out, i) + x : x);
-		}
+		for (int j = 0; j < N; j += 4)
+			philox(words + j, mask.seed, 0, at / 4 + j / 4);
 	}
 }
 
-template <typename A, bool ADD>
+/* out = or += in under the mask. */
+template <int N, typename A>
+__device__ __forceinline__ void
+dropout_some(size_t i, A *out, const A *in, const struct dropout_mask &mask)
+{
+	floats<N> x = load_some<N>(in, i), before = {};
+	uint32_t words[N];
+
+	if (mask.add)
+		before = load_some<N>(out, i);
+	draw<N>(words, mask, mask.offset + i);
+#pragma unroll
+	for (int j = 0; j < N; j++) {
+		x.at[j] = words[j] < mask.threshold ? 0.0f : x.at[j] * mask.keep;
+		if (mask.add)
+			x.at[j] += before.at[j];
+	}
+	store_some<N>(out, i, x);
+}
+
+template <typename A>
+__global__ void
+dropout_kernel(A *out, const A *in, struct dropout_mask mask, size_t n)
+{
+	constexpr int N = in_vector<A>::count;
+
+	GRID_ELEMENTS(N, mask.offset % 4 == 0 && aligned(out, in), n, dropout_some, out, in, mask);
+}
+
+template <typename A>
 static enum op_status
 run(struct op_context *ctx, void *out, const void *in, float probability, uint64_t seed,
-    uint64_t offset, size_t n)
+    uint64_t offset, bool add, size_t n)
 {
-	struct dropout_mask mask = {seed, offset, 0, 0.0f};
+	struct dropout_mask mask = {seed, offset, 0, 0.0f, add};
 
 	if (!(probability >= 0.0f && probability < 1.0f))
 		return op_fail(ctx, OP_UNSUPPORTED, "dropout probability %g", (double)probability);
@@ -48,8 +69,8 @@ run(struct op_context *ctx, void *out, const void *in, float probability, uint64
 		return OP_OK;
 	mask.threshold = (uint32_t)((double)probability * 4294967296.0);
 	mask.keep = 1.0f / (1.0f - probability);
-	return GPU_RUN(ctx, (dropout_kernel<A, ADD>), gpu_blocks(ctx, n / 4 + 2), GPU_BLOCK, 0,
-	    (A *)out, (const A *)in, mask, n);
+	return GPU_RUN(ctx, dropout_kernel<A>, gpu_blocks(ctx, div_up(n, in_vector<A>::count)),
+	    GPU_BLOCK, 0, (A *)out, (const A *)in, mask, n);
 }
 
 enum op_status
@@ -57,8 +78,8 @@ op_dropout(struct op_context *ctx, void *out, const void *in, float probability,
     uint64_t offset, size_t n)
 {
 	if (ctx->compute == OP_BF16)
-		return run<bf16, false>(ctx, out, in, probability, seed, offset, n);
-	return run<float, false>(ctx, out, in, probability, seed, offset, n);
+		return run<bf16>(ctx, out, in, probability, seed, offset, false, n);
+	return run<float>(ctx, out, in, probability, seed, offset, false, n);
 }
 
 enum op_status
@@ -68,6 +89,6 @@ op_dropout_backward(struct op_context *ctx, void *dx, const void *dout, float pr
 	if (!accumulate)
 		return op_dropout(ctx, dx, dout, probability, seed, offset, n);
 	if (ctx->compute == OP_BF16)
-		return run<bf16, true>(ctx, dx, dout, probability, seed, offset, n);
-	return run<float, true>(ctx, dx, dout, probability, seed, offset, n);
+		return run<bf16>(ctx, dx, dout, probability, seed, offset, true, n);
+	return run<float>(ctx, dx, dout, probability, seed, offset, true, n);
 }

@@ -31,6 +31,15 @@ aligned(const P *...array)
 	return ((reinterpret_cast<uintptr_t>(array) | ...) & 15) == 0;
 }
 
+/* The same of all their rows of `width` elements, or of several numbers or-ed together, for 4 at a
+   time. */
+template <typename... P>
+__device__ __forceinline__ bool
+whole_rows(size_t width, const P *...array)
+{
+	return width % 4 == 0 && aligned(array...);
+}
+
 /* Elements i .. i+N-1 of p: N is 1, or 4, of bfloat16 also 8, and then p + i a multiple of N
    elements. */
 template <int N>

@@ -62,9 +62,14 @@ while read -r file kernels; do
 		}' "$ptx")
 	ok $((${#narrow} > 0)) "kernels/$file.cu: no access of 16 bytes in $narrow"
 done <<'KERNELS'
+adamw adamw_kernel
+dropout dropout_kernel
 elementwise round_kernel add_kernel
 gemm convert_kernel
+reduce sum_squares_kernel first_nonfinite_kernel
 rmsnorm rmsnorm_rows_kernel rmsnorm_backward_rows_kernel
+rope rope_kernel
+rows embed_kernel gather_kernel scatter_kernel
 swiglu swiglu_kernel swiglu_backward_kernel
 KERNELS
 echo "$passed passed, $failed failed"

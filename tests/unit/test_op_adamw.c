@@ -18,15 +18,16 @@ static const size_t sizes[] = {1, 7, 31, 1025, 40009};
 TEST(ten_steps)
 {
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < 5; i++) {
-		size_t n = sizes[i];
+	for (size_t i = 0; i < 9; i++) {
+		size_t n = sizes[i % 5];
 		float *param = random_floats(n, 1.0f, i), *got = malloc(n * sizeof(float));
-		float *zero = calloc(n, sizeof(float));
-		float *p = rig_f32(&r, param, n), *m = rig_f32(&r, zero, n);
-		float *v = rig_f32(&r, zero, n), *g = rig_f32(&r, zero, n);
+		float *zero = calloc(n, sizeof(float)), *p, *m, *v, *g;
 		double *want = widen(param, n), *wm = widen(zero, n), *wv = widen(zero, n);
 		struct op_adamw o = {1e-2, 0.9, 0.999, 1e-8, 0.01, 0.5, 0};
 
+		r.offset = i < 5 ? 0 : 4; /* aligned, and not */
+		p = rig_f32(&r, param, n), m = rig_f32(&r, zero, n);
+		v = rig_f32(&r, zero, n), g = rig_f32(&r, zero, n);
 		for (o.step = 1; o.step <= 10; o.step++) {
 			float *grad = random_floats(n, 1e-3f, o.step);
 

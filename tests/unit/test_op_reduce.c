@@ -6,14 +6,16 @@ enum { SIZES = sizeof(sizes) / sizeof(sizes[0]) };
 /* Tolerance 1e-13: everything is float64. The order does not depend on the threads either. */
 TEST(sum_squares)
 {
-	double by_threads[RIG_THREADS][SIZES];
+	double by_threads[RIG_THREADS][2 * SIZES];
 
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < SIZES; i++) {
-		size_t n = sizes[i];
-		float *x = random_floats(n, 100.0f, i), *device = rig_f32(&r, x, n);
+	for (size_t i = 0; i < 2 * SIZES; i++) {
+		size_t n = sizes[i % SIZES];
+		float *x = random_floats(n, 100.0f, i), *device;
 		double want = 0.0, got, again;
 
+		r.offset = i < SIZES ? 0 : 4; /* aligned, and not */
+		device = rig_f32(&r, x, n);
 		for (size_t j = 0; j < n; j++)
 			want += (double)x[j] * (double)x[j];
 		OK(op_sum_squares(r.ctx, &got, device, n));
@@ -44,10 +46,12 @@ TEST(first_nonfinite)
 	static const float bad[] = {NAN, INFINITY, -INFINITY};
 
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < SIZES; i++) {
-		size_t n = sizes[i], index = 12345;
-		float *x = random_floats(n, 3e38f, i), *device = rig_f32(&r, x, n);
+	for (size_t i = 0; i < 2 * SIZES; i++) {
+		size_t n = sizes[i % SIZES], index = 12345;
+		float *x = random_floats(n, 3e38f, i), *device;
 
+		r.offset = i < SIZES ? 0 : 4;
+		device = rig_f32(&r, x, n);
 		OK(op_first_nonfinite(r.ctx, &index, device, n));
 		CHECK_MSG(index == n, "%zu of %zu", index, n);
 		for (size_t k = 0; k < 12 && n > 0; k++) {

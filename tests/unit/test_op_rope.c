@@ -5,8 +5,10 @@ struct shape {
 	bool wide; /* positions far beyond the number of tokens */
 };
 
+/* Whole vectors of either type and not, part of a head, more pairs than a block has for a token. */
 static const struct shape shapes[] = {{1, 2, 1, false}, {3, 10, 5, false}, {9, 64, 32, false},
-    {2, 66, 11, false}, {3, 64, 32, true}, {7, 26, 13, true}};
+    {2, 66, 11, false}, {3, 64, 32, true}, {7, 26, 13, true}, {2, 80, 16, false}, {1, 12, 4, false},
+    {2, 304, 136, true}};
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]), TOKENS = 37 };
 
 /* Pair (d, d+half) is turned by frequency[d] * p, an angle that is taken in float32, as the
@@ -34,17 +36,20 @@ TEST(forward_and_backward)
 	static const uint32_t start[] = {0, 1, 20, TOKENS};
 
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < 2 * SHAPES; i++) {
+	for (size_t i = 0; i < 3 * SHAPES; i++) {
 		const struct shape *s = &shapes[i % SHAPES];
-		bool backward = i >= SHAPES;
+		bool backward = i / SHAPES == 1;
 		size_t n = TOKENS * s->heads * s->head_dim;
 		float *x = random_floats(n, 1.0f, i);
-		void *device = rig_act(&r, x, n);
-		double *want = widen(x, n);
-		float frequency[64];
+		void *device;
+		double *want;
+		float frequency[136];
 		int32_t position[TOKENS];
 		struct op_packing packing = {start, NULL, 3, TOKENS};
 
+		r.offset = i < 2 * SHAPES ? 0 : 4; /* aligned, and not */
+		device = rig_act(&r, x, n);
+		want = widen(x, n);
 		for (size_t q = 0; q < 3; q++)
 			for (uint32_t t = start[q]; t < start[q + 1]; t++)
 				position[t] = (int32_t)(t - start[q]) * (s->wide ? 977 : 1);

@@ -5,15 +5,17 @@ TEST(embed)
 	static const size_t widths[] = {1, 7, 64, 577};
 
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < 8; i++) {
+	for (size_t i = 0; i < 16; i++) {
 		size_t rows = 11, width = widths[i % 4], tokens = 37, wrong = 0;
-		enum op_dtype type = i < 4 ? OP_F32 : OP_BF16;
+		enum op_dtype type = i / 4 % 2 == 0 ? OP_F32 : OP_BF16;
 		float *table = random_floats(rows * width, 1.0f, i);
 		struct op_matrix w = {.rows = rows, .cols = width, .dtype = type};
 		float *out = malloc(tokens * width * sizeof(float));
-		float *device = rig_f32(&r, NULL, tokens * width);
+		float *device;
 		int32_t ids[37];
 
+		r.offset = i < 8 ? 0 : 4; /* aligned, and not */
+		device = rig_f32(&r, NULL, tokens * width);
 		for (size_t t = 0; t < tokens; t++)
 			ids[t] = (int32_t)(t * 5 % rows);
 		w.data = rig_typed(&r, table, rows * width, type);
@@ -51,15 +53,17 @@ TEST(gather_and_scatter)
 	static const size_t widths[] = {1, 5, 96, 1031};
 
 	FOR_EACH_RIG(r)
-	for (size_t i = 0; i < 4; i++) {
-		size_t total = 53, count = 29, width = widths[i], wrong = 0;
+	for (size_t i = 0; i < 8; i++) {
+		size_t total = 53, count = 29, width = widths[i % 4], wrong = 0;
 		float *in = random_floats(total * width, 1.0f, i);
 		float *add = random_floats(count * width, 1.0f, i + 10);
 		float *out = malloc(total * width * sizeof(float));
-		float *device = rig_f32(&r, in, total * width);
-		float *picked = rig_f32(&r, NULL, count * width);
+		float *device, *picked;
 		int32_t rows[29], *device_rows;
 
+		r.offset = i < 4 ? 0 : 4;
+		device = rig_f32(&r, in, total * width);
+		picked = rig_f32(&r, NULL, count * width);
 		for (size_t m = 0; m < count; m++)
 			rows[m] = (int32_t)(m * 7 % total); /* distinct: 53 is prime */
 		device_rows = rig_i32(&r, rows, count);
