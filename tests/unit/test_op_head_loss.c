@@ -8,7 +8,8 @@ struct head {
 
 static const struct head shapes[] = {{1, 1, 1, NULL, NULL, NULL}, {2, 7, 5, NULL, NULL, NULL},
     {13, 31, 16, NULL, NULL, NULL}, {67, 1024, 7, NULL, NULL, NULL},
-    {5, 4099, 13, NULL, NULL, NULL}, {3, 12289, 31, NULL, NULL, NULL}};
+    {5, 4099, 13, NULL, NULL, NULL}, {3, 12289, 31, NULL, NULL, NULL},
+    {2, 16404, 3, NULL, NULL, NULL}, {2, 16401, 3, NULL, NULL, NULL}};
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 /* log softmax of h . W^T at the target. */
