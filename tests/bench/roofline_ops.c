@@ -140,16 +140,19 @@ norm_backward(struct roof_walk *w)
 	roof_moves(w, ROOF_NORM, (12 + w->A + (w->A == 4 ? 0 : w->A)) * w->T * w->D);
 }
 
+/* `fresh`: right after the layer's forward pass, which left SwiGLU's output and the norm. */
 static void
-mlp_backward(struct roof_walk *w)
+mlp_backward(struct roof_walk *w, bool fresh)
 {
 	const double T = w->T, F = (double)w->m->mlp_width;
 	const struct roof_group first = {{F, F}, w->D, 2}, last = roof_single(w->D, F);
 
-	roof_moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
+	if (!fresh)
+		roof_moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
 	roof_linears_backward(w, &last, false);
 	roof_moves(w, ROOF_SWIGLU, 5 * w->A * T * F);
-	roof_moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
+	if (!fresh)
+		roof_moves(w, ROOF_NORM, (4 + w->A) * T * w->D);
 	roof_linears_backward(w, &first, false);
 	norm_backward(w);
 }
@@ -243,13 +246,15 @@ roof_step_make(struct roof_step *s, const struct roof_model *m, const struct roo
 	}
 	head(&w);
 	for (size_t layer = m->layers; layer-- > 0;) {
+		const bool again = layer + 1 < o->recompute;
+
 		w.again = true;
-		if (layer + 1 < o->recompute) {
+		if (again) {
 			mixer_forward(&w, layer);
 			mlp_forward(&w, layer);
 		}
 		w.again = false;
-		mlp_backward(&w);
+		mlp_backward(&w, again || layer + 1 == m->layers);
 		mixer_backward(&w, layer);
 	}
 	roof_moves(&w, ROOF_UPDATE, 4 * floats); /* zeros; the norm, twice; AdamW */

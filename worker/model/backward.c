@@ -119,9 +119,10 @@ linears_backward(const struct pass *p, void *dx, const void *const *dout, const 
 	return OP_OK;
 }
 
-/* dx, the gradient after the layer, becomes the gradient at its middle. */
+/* dx, the gradient after the layer, becomes the gradient at its middle. `fresh`: the layer's
+   forward pass was the last, so that what it left within the layer is there. */
 static enum op_status
-mlp_backward(const struct pass *p, size_t layer)
+mlp_backward(const struct pass *p, size_t layer, bool fresh)
 {
 	struct op_context *ops = p->model->ops;
 	const struct model_config *c = p->model->config;
@@ -132,11 +133,13 @@ mlp_backward(const struct pass *p, size_t layer)
 	void *dgate = a->wide, *dup = a->wide2;
 	const void *dx = narrow_dx(a);
 
-	OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, n));
+	if (!fresh && pass_lora_at(p, layer, LINEAR_DOWN) != NULL) /* who reads it */
+		OP_TRY(op_swiglu(ops, a->swiglu, l->gate, l->up, n));
 	OP_TRY(linears_backward(p, dgate, &dx, a->swiglu, layer, LINEAR_DOWN, 1));
 	OP_TRY(op_swiglu_backward(ops, dgate, dup, dgate, l->gate, l->up, n));
-	OP_TRY(op_rmsnorm(
-	    ops, a->normed, a->rstd, l->middle, norm, c->norm_epsilon, c->norm_one_plus, T, D));
+	if (!fresh)
+		OP_TRY(op_rmsnorm(ops, a->normed, a->rstd, l->middle, norm, c->norm_epsilon,
+		    c->norm_one_plus, T, D));
 	OP_TRY(linears_backward(
 	    p, a->dnormed, (const void *[]){dgate, dup}, a->normed, layer, LINEAR_GATE, 2));
 	return norm_backward(p, l->middle, norm);
@@ -217,15 +220,17 @@ head_backward(const struct pass *p)
 enum op_status
 backward_layers(const struct pass *p)
 {
-	const size_t lowest = lowest_adapted(p);
+	const size_t lowest = lowest_adapted(p), L = p->model->config->layer_count;
 
 	OP_TRY(head_backward(p));
-	for (size_t layer = p->model->config->layer_count; layer-- > lowest;) {
+	for (size_t layer = L; layer-- > lowest;) {
 		/* Of those that share their memory the last is still there from the forward pass.
 		 */
-		if (layer + 1 < p->acts->shape.recompute)
+		const bool again = layer + 1 < p->acts->shape.recompute;
+
+		if (again)
 			OP_TRY(forward_layer(p, layer));
-		OP_TRY(mlp_backward(p, layer));
+		OP_TRY(mlp_backward(p, layer, again || layer + 1 == L));
 		OP_TRY(attention_backward(p, layer, layer == lowest));
 	}
 	return OP_OK;
