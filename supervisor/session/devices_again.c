@@ -26,7 +26,8 @@ struct devices_again {
 	struct event *later;
 	unsigned failures; /* of late, */
 	double failed_at;  /* the last of them then */
-	atomic_bool stop;
+	atomic_bool stop;  /* the search under way, for good or to begin it again: */
+	bool cut;
 	/* of the thread */
 	char held[SLOTS_MAX * 65];
 	struct devices found;
@@ -135,8 +136,14 @@ done(void *arg, int error)
 
 	a->looking = false;
 	a->next = monotonic_seconds() + PAUSE_SECONDS;
-	if (s->stopping || s->sessions->ending || error == -ECANCELED)
+	if (s->stopping || s->sessions->ending)
 		return;
+	if (a->cut) {
+		a->cut = a->more = false;
+		atomic_store(&a->stop, false);
+		devices_look_again(s, DEVICES_ASKED);
+		return;
+	}
 	update(s, &a->found, error);
 	all = sessions_come_back(s);
 	if (a->more) {
@@ -167,6 +174,17 @@ devices_look_again(struct stepd *s, enum devices_reason reason)
 	a->looking = true;
 	name_held(a);
 	offload_start(s->base, work, done, a);
+}
+
+void
+devices_taken(struct stepd *s, const struct slot *slot)
+{
+	struct devices_again *a = s->devices_again;
+
+	if (a == NULL || !a->looking || slot->kind != SLOT_GPU)
+		return;
+	a->cut = true;
+	atomic_store(&a->stop, true);
 }
 
 int

@@ -10,6 +10,7 @@
 #ifndef SUPERVISOR_SESSION_DEVICES_AGAIN_H
 #define SUPERVISOR_SESSION_DEVICES_AGAIN_H
 
+#include "supervisor/session/slot.h"
 #include "supervisor/stepd.h"
 
 enum devices_reason {
@@ -25,5 +26,8 @@ void devices_again_free(struct stepd *s);
 
 /* Begins to look; while it is looking already, once more afterwards for DEVICES_ASKED. */
 void devices_look_again(struct stepd *s, enum devices_reason reason);
+/* A session has that slot from now on: a search that may compute on its GPU, and so have some of
+   the memory that the session plans with, is given up and begun again without it. */
+void devices_taken(struct stepd *s, const struct slot *slot);
 
 #endif

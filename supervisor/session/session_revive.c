@@ -6,6 +6,7 @@
 
 #include "ipc/log.h"
 #include "supervisor/session/devices.h"
+#include "supervisor/session/devices_again.h"
 #include "supervisor/session/models.h"
 #include "supervisor/session/session_action.h"
 #include "supervisor/session/sessions.h"
@@ -82,6 +83,7 @@ session_take_place(struct session *s, const char **why)
 	}
 	s->restore.waits_for_device = false;
 	s->record.kind = s->slot->kind;
+	devices_taken(s->stepd, s->slot);
 	if (s->slot->kind == SLOT_GPU)
 		snprintf(s->record.device, sizeof(s->record.device), "%s", s->slot->name);
 	sessions_slots_changed(s->stepd);

@@ -244,6 +244,7 @@ sessions_new(struct stepd *stepd, unsigned *status, const char **sentence)
 	s->record.opened_at = s->record.changed_at = (int64_t)time(NULL);
 	s->slot = slot;
 	s->record.kind = slot->kind;
+	devices_taken(stepd, slot);
 	prune(stepd);
 	drop_datums(stepd);
 	sessions_add(s);

@@ -358,7 +358,8 @@ with Gpus(answer(device(0))) as t:
     check(t.open()[0] == t.open()[0] == 409 and t.probed() == 2, "looked for once", t.probed())
     closed(a, b)
 
-# Who opens a session while its GPU is looked at may leave the probe no memory: that is no fault of the GPU.
+# Who opens a session while its GPU is looked at does not share its memory with the probe, which ends and begins
+# again without that GPU; what it found there is no fault of the GPU.
 folder = tempfile.mkdtemp(prefix="stepd-test-")
 hold = os.path.join(folder, "hold")
 with Gpus(answer(device(0)), 'while [ -e "%s" ]; do sleep 0.05; done' % hold, folder=folder) as t:
@@ -369,11 +370,14 @@ with Gpus(answer(device(0)), 'while [ -e "%s" ]; do sleep 0.05; done' % hold, fo
     while t.probed() < 2 and time.monotonic() < end:
         time.sleep(0.02)
     a = t.opened()
-    t.process.send_signal(signal.SIGHUP)
-    os.unlink(hold)
     while t.probed() < 3 and time.monotonic() < end:
         time.sleep(0.02)
-    check(t.probed() == 3 and t.slots() == [(A, "taken")] and t.attention() == [], "nothing to act on", t.attention())
+    check(t.probed() == 3 and "STEPD_GPUS_HELD=%s\n" % A in t.left("probe.env"), "begun again", t.probed(), t.left("probe.env"))
+    t.process.send_signal(signal.SIGHUP)
+    os.unlink(hold)
+    while t.probed() < 4 and time.monotonic() < end:
+        time.sleep(0.02)
+    check(t.probed() == 4 and t.slots() == [(A, "taken")] and t.attention() == [], "nothing to act on", t.attention())
     check(t.health() == (True, True) and "not used" not in t.logged(), "it computes", t.health(), t.logged()[-1000:])
     t.say("answer", answer(device(0)))
     closed(a)
