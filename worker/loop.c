@@ -42,10 +42,13 @@ static int
 start_device(struct refusal *r)
 {
 	char reason[256];
+	enum op_status status = OP_OK;
 
-	if (strcmp(device_backend(), "cpu") == 0 || probe_device(0, reason, sizeof(reason)) == NULL)
-		return 0;
-	return refuse(r, 503, "accelerator unavailable: %s", reason);
+	if (strcmp(device_backend(), "cpu") != 0)
+		status = probe_device(0, reason, sizeof(reason));
+	if (status == OP_NO_MEMORY) /* others have it: the device is none the worse */
+		return refuse(r, 507, "the device has not enough memory: %s", reason);
+	return status == OP_OK ? 0 : refuse(r, 503, "accelerator unavailable: %s", reason);
 }
 
 static int

@@ -91,7 +91,7 @@ multiply(struct op_context *ops, float *out, void **memory)
 	return status;
 }
 
-const char *
+enum op_status
 probe_device(int index, char *reason, size_t size)
 {
 	struct op_options options = {.compute = OP_BF16, .threads = 1, .device = index};
@@ -104,20 +104,22 @@ probe_device(int index, char *reason, size_t size)
 	*reason = '\0';
 	if (status != OP_OK) {
 		snprintf(reason, size, "%s", op_last_error(NULL));
-		return reason;
+		return status;
 	}
 	status = multiply(ops, out, memory);
 	if (status != OP_OK)
 		snprintf(reason, size, "%s", op_last_error(ops));
 	else
 		wrong = wrong_elements(out);
-	if (wrong > 0)
+	if (wrong > 0) {
 		snprintf(reason, size, "%zu of %d elements of a product are wrong", wrong,
 		    ROWS * OUTPUTS);
+		status = OP_DEVICE_FAULT;
+	}
 	for (int i = 0; i < AREAS; i++)
 		op_free(ops, memory[i]);
 	op_close(ops);
-	return status == OP_OK && wrong == 0 ? NULL : reason;
+	return status;
 }
 
 static bool

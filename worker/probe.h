@@ -8,6 +8,8 @@
 
 #include <stddef.h>
 
+#include "kernels/ops.h"
+
 /* Prints {"backend", "sandbox", "driver_loaded", "devices": [{"index", "name", "uuid",
    "pci_bus_id", "memory_bytes", "memory_free_bytes", "compute_capability", "driver", "runtime",
    "verified", "held", "error"}], "error"}. Those of STEPD_GPUS_HELD (UUIDs) are named and not
@@ -16,8 +18,9 @@
    device is an answer. */
 int probe_print(void);
 
-/* The product on device `index`. NULL, or why it is not to be trusted: a view into `reason`. */
-const char *probe_device(int index, char *reason, size_t size);
+/* The product on device `index`. OP_OK and "", or why it is not to be trusted: the errors of ops,
+   or OP_DEVICE_FAULT where it came out wrong. */
+enum op_status probe_device(int index, char *reason, size_t size);
 
 /* Says to the sandbox which GPU the environment has chosen (CUDA_VISIBLE_DEVICES by UUID,
    STEPD_GPU_BUS); where this worker needs none, nothing. */

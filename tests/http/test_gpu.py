@@ -122,7 +122,7 @@ def blamed():
         t.close(run.session, "?force=true")
 
 
-@fault("a GPU has no memory for a step", "507 with words; the same worker goes on, with the same bits")
+@fault("a GPU has no memory for a step, or a session", "507 with words; the same worker goes on, with the same bits")
 def out_of_memory():
     with Gpu() as t:
         run = Run(t)
@@ -137,6 +137,13 @@ def out_of_memory():
             run.step((status, body, headers))
         check(run.losses == PEACE[:3] and t.status(run.session)["restarts"] == 0, "goes on", run.losses)
         t.close(run.session, "?force=true")
+        # Others have all of it.
+        t.set_device(EMU_MEMORY=4096)
+        status, body, _ = t.open(base_model="tiny", maximum_datum_tokens=64)
+        check(status == 507 and "4096 of the device's 4096 are free" in body["detail"] and t.slot() == "free", "not opened",
+              status, body, t.slot())
+        t.set_device()
+        t.close(t.opened(base_model="tiny", maximum_datum_tokens=64))
 
 
 @fault("a GPU's memory loses bits (ECC)",
