@@ -101,74 +101,130 @@ element(const void *from, cudaDataType type, size_t at)
 				  : __uint_as_float((unsigned)((const uint16_t *)from)[at] << 16);
 }
 
-/* Column-major (rows, cols) to dense float32, transposed where asked. */
-static std::vector<float>
-widen(const void *from, cudaDataType type, int ld, int rows, int cols, bool transpose)
+/* Rows of the left operand that lie together: as many sums as the processor's registers hold. */
+enum { STRIP = 16, COLUMNS = 4 /* as add_strip has them */ };
+
+/* Element (row, l) of the left operand (m, k): strips of STRIP rows, the last one filled up with 0.
+ */
+static size_t
+strip_at(int row, int l, int k)
 {
-	std::vector<float> to((size_t)rows * cols);
+	return ((size_t)(row / STRIP) * k + l) * STRIP + row % STRIP;
+}
 
-	for (int j = 0; j < cols; j++)
-		for (int i = 0; i < rows; i++) {
-			size_t at = transpose ? (size_t)i * ld + j : (size_t)j * ld + i;
+/* Column-major a, transposed where asked, to float32 (m, k) in strips. */
+static std::vector<float>
+widen_left(const void *from, cudaDataType type, int ld, int m, int k, bool transpose)
+{
+	std::vector<float> to((size_t)((m + STRIP - 1) / STRIP) * STRIP * k);
 
-			to[(size_t)j * rows + i] = element(from, type, at);
-		}
+	for (int j = 0; j < (transpose ? m : k); j++)
+		for (int i = 0; i < (transpose ? k : m); i++)
+			to[transpose ? strip_at(j, i, k) : strip_at(i, j, k)] =
+			    element(from, type, (size_t)j * ld + i);
 	return to;
 }
 
-/* c (m, n) += a (m, k) . b (k, n): one chain of sums for each element, as the real one may have it.
- */
-static void
-multiply(float *c, const float *a, const float *b, int m, int n, int k, int ldb)
+/* The same of b: dense float32 columns, (k, n). */
+static std::vector<float>
+widen_right(const void *from, cudaDataType type, int ld, int k, int n, bool transpose)
 {
-	for (int l = 0; l < k; l++)
-		for (int j = 0; j < n; j++) {
-			float *to = c + (size_t)j * m;
-			const float *column = a + (size_t)l * m;
-			float factor = b[(size_t)j * ldb + l];
+	std::vector<float> to((size_t)k * n);
 
-			for (int i = 0; i < m; i++)
-				to[i] += column[i] * factor;
-		}
+	for (int j = 0; j < (transpose ? k : n); j++)
+		for (int i = 0; i < (transpose ? n : k); i++)
+			to[transpose ? (size_t)i * k + j : (size_t)j * k + i] =
+			    element(from, type, (size_t)j * ld + i);
+	return to;
+}
+
+typedef float strip_sums __attribute__((vector_size(STRIP * sizeof(float))));
+
+/* What a strip adds to COLUMNS columns from depth `from` to `end`: one chain of sums for each
+   element, as the real one may have it. */
+static void
+add_strip(strip_sums sum[COLUMNS], const float *strip, const float *const column[COLUMNS], int from,
+    int end)
+{
+	strip_sums s0 = sum[0], s1 = sum[1], s2 = sum[2], s3 = sum[3], x;
+
+	for (int l = from; l < end; l++) {
+		memcpy(&x, strip + (size_t)l * STRIP, sizeof(x));
+		s0 += x * column[0][l];
+		s1 += x * column[1][l];
+		s2 += x * column[2][l];
+		s3 += x * column[3][l];
+	}
+	sum[0] = s0, sum[1] = s1, sum[2] = s2, sum[3] = s3;
+}
+
+/* Each sum += part, by emu_cut. */
+static void
+cut_sums(strip_sums *sums, const strip_sums *parts)
+{
+	typedef double wide __attribute__((vector_size(STRIP * sizeof(double))));
+	typedef uint64_t bits __attribute__((vector_size(STRIP * sizeof(uint64_t))));
+	wide sum = __builtin_convertvector(*sums, wide) + __builtin_convertvector(*parts, wide);
+	bits cut;
+
+	memcpy(&cut, &sum, sizeof(cut));
+	cut &= ~((UINT64_C(1) << 29) - 1);
+	memcpy(&sum, &cut, sizeof(sum));
+	*sums = __builtin_convertvector(sum, strip_sums);
 }
 
 /* The same on tensor cores: emu_ptx.h. */
 static void
-multiply_tensor(float *c, const float *a, const float *b, int m, int n, int k, int ldb)
+add_strip_tensor(strip_sums sum[COLUMNS], const float *strip, const float *const column[COLUMNS],
+    int from, int end)
 {
-	std::vector<float> part(m);
+	for (; from < end; from += EMU_MMA_DEPTH) {
+		strip_sums part[COLUMNS] = {};
 
-	for (int from = 0; from < k; from += EMU_MMA_DEPTH)
-		for (int j = 0; j < n; j++) {
-			float *to = c + (size_t)j * m;
+		add_strip(part, strip, column, from, std::min(end, from + EMU_MMA_DEPTH));
+		for (int j = 0; j < COLUMNS; j++)
+			cut_sums(&sum[j], &part[j]);
+	}
+}
 
-			std::fill(part.begin(), part.end(), 0.0f);
-			for (int l = from; l < std::min(k, from + EMU_MMA_DEPTH); l++) {
-				const float *column = a + (size_t)l * m;
-				float factor = b[(size_t)j * ldb + l];
+struct blas_operands {
+	std::vector<float> left, right; /* widen_left, widen_right */
+	int m, n, k;
+	bool tensor_cores;
+};
 
-				for (int i = 0; i < m; i++)
-					part[i] += column[i] * factor;
-			}
-			for (int i = 0; i < m; i++)
-				to[i] = emu_cut((double)to[i] + (double)part[i]);
+/* c (m, n), dense, += left . right over depth from .. end-1. */
+static void
+add_products(std::vector<float> &c, const blas_operands &x, int from, int end)
+{
+	auto add = x.tensor_cores ? add_strip_tensor : add_strip;
+
+	for (int row = 0; row < x.m; row += STRIP)
+		for (int col = 0; col < x.n; col += COLUMNS) {
+			strip_sums sum[COLUMNS] = {};
+			const float *column[COLUMNS];
+			int rows = std::min<int>(STRIP, x.m - row);
+			int cols = std::min<int>(COLUMNS, x.n - col);
+
+			for (int j = 0; j < COLUMNS; j++)
+				column[j] = &x.right[(size_t)(col + std::min(j, cols - 1)) * x.k];
+			add(sum, &x.left[strip_at(row, 0, x.k)], column, from, end);
+			for (int j = 0; j < cols; j++)
+				for (int i = 0; i < rows; i++)
+					c[(size_t)(col + j) * x.m + row + i] += sum[j][i];
 		}
 }
 
 /* The library chooses among its kernels by the operands' alignment too, and they sum in other
    orders: here, of operands that are not aligned, each half of k by itself. */
 static void
-sum_products(std::vector<float> &product, const std::vector<float> &left,
-    const std::vector<float> &right, int m, int n, int k, bool tensor_cores, bool aligned)
+sum_products(std::vector<float> &product, const blas_operands &x, bool aligned)
 {
-	auto sum = tensor_cores ? multiply_tensor : multiply;
-	int half = aligned ? k : k / 2;
-	std::vector<float> rest(product.size());
+	int half = aligned ? x.k : x.k / 2;
 
-	sum(product.data(), left.data(), right.data(), m, n, half, k);
-	sum(rest.data(), left.data() + (size_t)half * m, right.data() + half, m, n, k - half, k);
-	for (size_t i = 0; i < product.size(); i++)
-		product[i] += rest[i];
+	add_products(product, x, 0, half);
+	if (half < x.k)
+		add_products(product, x, half, x.k);
 }
 
 /* c = by product + keep c, rounded once. product is dense. */
@@ -214,16 +270,18 @@ static void
 multiply_now(const emu_product &p)
 {
 	emu_heap_use heap;
-	std::vector<float> left = widen(p.a, p.type, p.lda, p.m, p.k, p.turn_a);
-	std::vector<float> right = widen(p.b, p.type, p.ldb, p.k, p.n, p.turn_b);
+	blas_operands x = {widen_left(p.a, p.type, p.lda, p.m, p.k, p.turn_a),
+	    widen_right(p.b, p.type, p.ldb, p.k, p.n, p.turn_b), p.m, p.n, p.k,
+	    p.type == CUDA_R_16BF};
 	std::vector<float> product((size_t)p.m * p.n);
 
-	for (std::vector<float> *operand : {&left, &right})
+	for (std::vector<float> *operand : {&x.left, &x.right})
 		for (size_t i = 0; p.tf32 && i < operand->size(); i++)
 			(*operand)[i] =
 			    __uint_as_float(__float_as_uint((*operand)[i]) & 0xffffe000u);
-	sum_products(product, left, right, p.m, p.n, p.k, p.type == CUDA_R_16BF,
-	    ((uintptr_t)p.a | (uintptr_t)p.b | (uintptr_t)p.c) % 256 == 0);
+	if (p.k > 0)
+		sum_products(
+		    product, x, ((uintptr_t)p.a | (uintptr_t)p.b | (uintptr_t)p.c) % 256 == 0);
 	put(p.c, p.type_c, p.ldc, product.data(), p.m, p.n, p.by, p.keep);
 }
 
