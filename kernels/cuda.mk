@@ -29,7 +29,7 @@ $(BUILD)/cuda/test_instructions: $(CUDA_BUILD)/tests/cuda-emu/instructions.cu.o
 $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) -Wl,--export-dynamic-symbol=pthread_setname_np $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 
-# What make check-gpu runs, a stepd beside its worker among it.
+# What make check-gpu runs.
 $(BUILD)/cuda/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 # Needs a folder of the model's size, and is of the worker: loading, planning and stepping are its.
@@ -38,16 +38,14 @@ $(BUILD)/cuda/bench_step: $(addprefix $(BUILD)/tests/bench/,bench_step.o random_
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 $(BUILD)/cuda/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(BUILD)/cuda/libkernels.a
 	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
-$(BUILD)/cuda/stepd: $(BUILD)/stepd
-	@ln -f $< $@
 $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
 	@ln -f $< $@
 
 .PHONY: cuda
-cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a test_instructions golden_models bench_ops bench_step stepd stepd-worker $(EMU_TESTS))
+cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a test_instructions golden_models bench_ops bench_step stepd-worker $(EMU_TESTS))
 
 # What it runs; stepctl and stepd are the product's own.
-CHECK_GPU := cuda $(BUILD)/stepctl $(BUILD)/tests/refused
+CHECK_GPU := cuda $(BUILD)/stepctl $(BUILD)/stepd $(BUILD)/tests/refused
 # PART=probe|ops|golden|e2e|speed|sanitizer: tests/check_gpu.sh
 .PHONY: check-gpu
 check-gpu: $(BUILD)/stepd-worker $(CHECK_GPU)

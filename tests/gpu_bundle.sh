@@ -19,7 +19,6 @@ program "$build/tests/refused" build/tests
 for p in "$cuda"/test_* "$cuda"/golden_models "$cuda"/bench_ops "$cuda"/bench_step "$cuda"/stepd-worker; do
 	[ ! -x "$p" ] || program "$p" build/cuda
 done
-ln "$out/build/stepd" "$out/build/cuda/stepd"
 # For certificates of tests, where there is no other.
 program "$(command -v openssl)" lib openssl
 

@@ -77,7 +77,7 @@ class Stepd:
         if wait:
             self.ready()
 
-    def ready(self, seconds=20):
+    def ready(self, seconds=60):
         out = self.process.stdout
         line = b""
         if select.select([out], [], [], seconds)[0]:
