@@ -119,9 +119,11 @@ find(struct gpu_graphs *graphs, const uint64_t *key, size_t count)
 	return NULL;
 }
 
-/* In the place of the one that was not seen for the longest time. */
+/* Done as it comes, and seen if that went well: in the place of what was not seen for the longest
+   time. */
 static enum op_status
-remember(struct op_context *ctx, const uint64_t *key, size_t count)
+see(struct op_context *ctx, const uint64_t *key, size_t count, repeat_work *work,
+    const void *argument)
 {
 	struct gpu_graph *g = ctx->graphs->known;
 
@@ -131,6 +133,7 @@ remember(struct op_context *ctx, const uint64_t *key, size_t count)
 		if (other->count == 0 || other->used < g->used)
 			g = other;
 	}
+	GPU_TRY(work(argument));
 	GPU_TRY(drop(ctx, g));
 	memcpy(g->key, key, count * sizeof(*key));
 	g->count = count;
@@ -270,10 +273,8 @@ repeat_run(struct op_context *ctx, const uint64_t *key, size_t count,
 	all[count] = tile_count;
 	graphs->now++;
 	g = find(graphs, all, count + 1);
-	if (g == NULL) {
-		GPU_TRY(remember(ctx, all, count + 1));
-		return work(argument);
-	}
+	if (g == NULL)
+		return see(ctx, all, count + 1, work, argument);
 	before = g->used;
 	g->used = graphs->now;
 	status = launch(ctx, g, before, work, argument, &done);

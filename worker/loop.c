@@ -17,6 +17,7 @@
 struct loop {
 	struct channel channel;
 	struct session *session; /* NULL until OPEN */
+	bool told_trouble;
 };
 
 /* The answer that a handler builds. */
@@ -219,6 +220,18 @@ end_without_device(struct loop *l)
 	_exit(1);
 }
 
+/* Slower from now on, and no more than that. */
+static void
+tell_trouble(struct loop *l)
+{
+	const char *text = l->session != NULL ? session_trouble(l->session) : "";
+
+	if (*text == '\0' || l->told_trouble)
+		return;
+	l->told_trouble = true;
+	log_warning("steps go on without CUDA graphs: %s", text);
+}
+
 /* One request to one answer. 0 or -errno of the channel. */
 static int
 serve(struct loop *l, struct message *m)
@@ -231,6 +244,7 @@ serve(struct loop *l, struct message *m)
 	wire_put_init(&a.body, a.storage, sizeof(a.storage));
 	rc = handle(l, m, &a, &r);
 	end_without_device(l);
+	tell_trouble(l);
 	if (rc != 0) {
 		a.type = MSG_FAILED;
 		message_put_failed(&a.body, &(struct message_failed){r.status, r.text});

@@ -6,6 +6,7 @@
 #ifndef WORKER_PROBE_H
 #define WORKER_PROBE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "kernels/ops.h"
@@ -18,8 +19,12 @@
    device is an answer. */
 int probe_print(void);
 
-/* The product on device `index`. OP_OK and "", or why it is not to be trusted: the errors of ops,
-   or OP_DEVICE_FAULT where it came out wrong. */
+/* Whether passes are to be CUDA graphs (STEPD_CUDA_GRAPHS). */
+bool probe_wants_graphs(void);
+
+/* The product on device `index`, as it comes and, unless they are off, as a CUDA graph: whatever a
+   driver does for these for the first time is done then. OP_OK and "", or why it is not to be
+   trusted: the errors of ops, or OP_DEVICE_FAULT where it came out wrong. */
 enum op_status probe_device(int index, char *reason, size_t size);
 
 /* Says to the sandbox which GPU the environment has chosen (CUDA_VISIBLE_DEVICES by UUID,

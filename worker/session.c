@@ -9,6 +9,8 @@
 #include "ipc/blob.h"
 #include "kernels/compute.h"
 #include "kernels/device.h"
+#include "kernels/repeat.h"
+#include "worker/probe.h"
 #include "worker/session_state.h"
 #include "worker/train/step.h"
 
@@ -54,6 +56,7 @@ copy_settings(struct session *s, const struct message_open *m, struct refusal *r
 	    .micro_batch = m->micro_batch,
 	    .datum_tokens = m->maximum_datum_tokens,
 	    .memory_limit = m->memory_limit,
+	    .graphs = probe_wants_graphs(),
 	};
 	return 0;
 }
@@ -251,6 +254,12 @@ session_find_datums(const struct session *s, int ids, const struct datum ***datu
 	}
 	*count = n;
 	return rc;
+}
+
+const char *
+session_trouble(const struct session *s)
+{
+	return s->ops != NULL ? repeat_trouble(s->ops) : "";
 }
 
 int

@@ -30,6 +30,8 @@ int session_keep(struct session *s, int blob, struct refusal *r);
 /* One optimizer step over the datums named in `ids` (sealed: u32 count, wire strings). */
 int session_train(struct session *s, const struct message_train *settings, int ids,
     struct message_trained *out, struct refusal *r);
+/* Why passes are not CUDA graphs any more, though they were to be; else "". A view. */
+const char *session_trouble(const struct session *s);
 /* The losses of the datums named in `ids` (as session_train has them), adapter on and off; *answer:
    a sealed blob with the JSON answer of datums:evaluate. */
 int session_evaluate(struct session *s, int ids, int *answer, struct refusal *r);

@@ -25,8 +25,8 @@ extern char **environ;
    else, tokens above all, stays here. A trailing '*' stands for any rest. */
 static const char *const passed[] = {"PATH=*", "TZ=*", "LANG=*", "LC_*", "LD_LIBRARY_PATH=*",
     "OMP_*", "GOMP_*", "DNNL_*", "ONEDNN_*", "CUDA_*", "NVIDIA_*", "ASAN_OPTIONS=*",
-    "UBSAN_OPTIONS=*", "LSAN_OPTIONS=*", "JOURNAL_STREAM=*", "STEPD_LOG_LEVEL=*",
-    "STEPD_SANDBOX=*"};
+    "UBSAN_OPTIONS=*", "LSAN_OPTIONS=*", "JOURNAL_STREAM=*", "STEPD_LOG_LEVEL=*", "STEPD_SANDBOX=*",
+    "STEPD_CUDA_GRAPHS=*"};
 
 static bool
 is_passed(const char *entry)

@@ -36,6 +36,25 @@ def split(t):
     return int(t.logged().rsplit("requests are split by ", 1)[1].split()[0])
 
 
+def graph_steps(*fault, **settings):
+    """Four steps of one shape, how many graphs were launched, and how often it was told that there are none."""
+    with Gpu(**settings) as t:
+        s, ids = prepared(t)
+        if fault:
+            t.page.arm(*fault)
+        t.page.note()
+        steps, launched = run(t, s, ids[:8], 4), t.page.noted()["graph"]
+        check(t.status(s)["restarts"] == 0 and bool(t.page.fired) == bool(fault), "one worker", fault, t.logged())
+        t.close(s, "?force=true")
+        return steps, launched, t.logged().count("steps go on without CUDA graphs: cudaStream")
+
+
+# What comes again is a CUDA graph, unless it is not to be, or cannot be, which is told; the steps are the same.
+with_them, launched, told = graph_steps()
+check(launched == 3 and told == 0 and all(step[0] == 200 for step in with_them), "graphs", with_them, launched, told)
+for want, got in ((0, 0), graph_steps(STEPD_CUDA_GRAPHS="off")), ((0, 1), graph_steps("capture", 1, 900)):
+    check(got == (with_them, *want), "no graphs", want, got)
+
 # The split follows what the device has free when a session opens, and holds for each of its workers,
 # whatever is free then: the steps that a new one replays have the very bits.
 LITTLE, LESS, MUCH = ({"EMU_MEMORY": n << 20} for n in (8, 58, 64))

@@ -44,6 +44,11 @@ for class in launch malloc copy set stream sync error blas gemm; do
 	holds "a failing $class" "a['devices'][0]['verified'] is False and a['devices'][0]['error']" \
 		env EMU_FAIL=$class:1 "$worker" --probe
 done
+holds "a failing graph" "a['devices'][0]['verified'] is False and 'cudaGraphLaunch' in a['devices'][0]['error']" \
+	env EMU_FAIL=graph:1 "$worker" --probe
+holds "a driver without graphs" "a['devices'][0]['verified'] is True" env EMU_FAIL=capture:1 "$worker" --probe
+holds "graphs that are not to be" "a['devices'][0]['verified'] is True" \
+	env STEPD_CUDA_GRAPHS=off EMU_FAIL=graph:1 "$worker" --probe
 holds "a driver that fails" "a['devices'] == [] and 'unavailable' in a['error']" \
 	env EMU_FAIL=device:1 "$worker" --probe
 holds "a kernel that fails later" "'unspecified' in a['devices'][0]['error']" \

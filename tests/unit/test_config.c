@@ -34,6 +34,7 @@ TEST(defaults)
 	CHECK_STR(c.devices, "auto");
 	CHECK_STR(c.cpu_compute, "auto");
 	CHECK_STR(c.gpu_compute, "auto");
+	CHECK_STR(c.cuda_graphs, "auto");
 	CHECK_STR(c.log_level, "info");
 	CHECK(c.port == 0 && c.threads == 0 && !c.insecure_listen);
 	CHECK(c.tls_cert == NULL && c.tls_key == NULL && c.model_dir == NULL);
@@ -45,13 +46,14 @@ TEST(values)
 {
 	CHECK(LOAD(TOKEN, HOME, "STEPD_LISTEN=[::1]:80", "PORT=8088", "STEPD_THREADS=4",
 		  "STEPD_BODY_LIMIT=1m", "STEPD_OBJECT_LIMIT=2T", "STEPD_INSECURE_LISTEN=yes",
-		  "STEPD_CPU_COMPUTE=bf16", "STEPD_GPU_COMPUTE=f32", "STEPD_MODEL_DIR=models",
-		  "STEPD_CA_FILE=/x", "STEPD_IDLE_TIMEOUT=") == 0);
+		  "STEPD_CPU_COMPUTE=bf16", "STEPD_GPU_COMPUTE=f32", "STEPD_CUDA_GRAPHS=off",
+		  "STEPD_MODEL_DIR=models", "STEPD_CA_FILE=/x", "STEPD_IDLE_TIMEOUT=") == 0);
 	CHECK_STR(c.listen, "[::1]:80");
 	CHECK(c.port == 8088 && c.threads == 4 && c.insecure_listen && c.idle_timeout == 75);
 	CHECK(c.body_limit == 1u << 20 && c.object_limit == 2ull << 40);
 	CHECK_STR(c.cpu_compute, "bf16");
 	CHECK_STR(c.gpu_compute, "f32");
+	CHECK_STR(c.cuda_graphs, "off");
 	CHECK(*c.model_dir == '/' && strcmp(strrchr(c.model_dir, '/'), "/models") == 0);
 }
 
