@@ -1,5 +1,7 @@
 #include "kernels/lora_parts.h"
 
+#include "kernels/vector.h"
+
 /* The part of x that stands in a place: what the parts before it leave. */
 __device__ __forceinline__ float
 part_of(float x, enum lora_order order, size_t place)
@@ -9,73 +11,112 @@ part_of(float x, enum lora_order order, size_t place)
 	return x;
 }
 
+/* N elements of out, one beside the other: parts of as many of in. */
+template <int N>
+__device__ __forceinline__ void
+split_some(size_t i, const struct lora_splits::matrix &m)
+{
+	size_t row = i / m.width, col = i - row * m.width, place = (m.below ? row : col) / m.rank;
+	floats<N> x = {};
+
+	if (place < LORA_PLACES)
+		x = load_some<N>(m.in,
+		    m.below ? i - place * m.rank * m.width : row * m.rank + col - place * m.rank);
+#pragma unroll
+	for (int j = 0; j < N; j++)
+		x.at[j] = part_of(x.at[j], m.order, place);
+	store_some<N>(m.out, i, x);
+}
+
 /* blockIdx.y: the matrix. */
 __global__ void
 split_kernel(const __grid_constant__ struct lora_splits list)
 {
-	const float *in = list.split[blockIdx.y].in;
-	bf16 *out = list.split[blockIdx.y].out;
-	size_t rank = list.split[blockIdx.y].rank, width = list.split[blockIdx.y].width;
-	size_t n = list.split[blockIdx.y].n;
-	enum lora_order order = list.split[blockIdx.y].order;
-	bool below = list.split[blockIdx.y].below;
+	const struct lora_splits::matrix &m = list.split[blockIdx.y];
+	const bool wide = aligned(m.in, m.out) && (m.below ? m.width : m.rank) % 4 == 0;
 
-	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		size_t row = i / width, col = i % width, place = (below ? row : col) / rank;
-		size_t from = below ? i % (rank * width) : row * rank + col % rank;
-
-		store(out, i, place < LORA_PLACES ? part_of(in[from], order, place) : 0.0f);
-	}
+	GRID_ELEMENTS(4, wide, m.n, split_some, m);
 }
 
-/* lora_sums and wide, by pair: rows of all are gridDim.y widths apart. */
+/* lora_sums and wide, by pair: rows of wide, left and all are `stride` apart. */
 struct sum_list {
-	struct {
+	struct pair {
 		const float *wide;
 		float *sum;
 		bf16 *left, *all;
 	} pair[OP_LORA_GROUP];
+	size_t rank, width, stride;
 };
 
-/* blockIdx.y: the pair. A thread has one element of left and all; that of the first place writes
-   the sum as well. n: elements of a pair. */
-__global__ void
-sum_kernel(const __grid_constant__ struct sum_list list, size_t rank, size_t width, size_t n)
+/* N sums, in all their places; who has the first of a row fills it up with zeros. */
+template <int N>
+__device__ __forceinline__ void
+sum_some(size_t i, const struct sum_list &list, const struct sum_list::pair &p)
 {
-	const float *wide = list.pair[blockIdx.y].wide;
-	float *sums = list.pair[blockIdx.y].sum;
-	bf16 *left = list.pair[blockIdx.y].left, *all = list.pair[blockIdx.y].all;
+	size_t rank = list.rank, row = i / rank, r = i - row * rank, begin = row * list.stride;
+	floats<N> sum = load_some<N>(p.wide, begin + 2 * rank + r); /* smallest first */
+	floats<N> middle = load_some<N>(p.wide, begin + rank + r), part;
+	floats<N> upper = load_some<N>(p.wide, begin + r);
 
-	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		size_t row = i / width, col = i % width, place = col / rank, r = col % rank;
-		size_t begin = row * width * gridDim.y;
-		const float *from = wide + begin + r;
-		float sum = 0.0f;
+#pragma unroll
+	for (int j = 0; j < N; j++)
+		sum.at[j] = sum.at[j] + middle.at[j] + upper.at[j];
+	if (p.sum != NULL)
+		store_some<N>(p.sum, i, sum);
+	for (size_t place = 0; place < LORA_PLACES; place++) {
+		size_t at = begin + place * rank + r;
 
-		if (place < LORA_PLACES)
-			sum = from[2 * rank] + from[rank] + from[0]; /* smallest first */
-		if (place == 0 && sums != NULL)
-			sums[row * rank + r] = sum;
-		if (left != NULL)
-			store(left, begin + col, part_of(sum, LORA_LEFT, place));
-		if (all != NULL)
-			store(all, begin + col, part_of(sum, LORA_ALL, place));
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			part.at[j] = part_of(sum.at[j], LORA_LEFT, place);
+		if (p.left != NULL)
+			store_some<N>(p.left, at, part);
+#pragma unroll
+		for (int j = 0; j < N; j++)
+			part.at[j] = part_of(sum.at[j], LORA_ALL, place);
+		if (p.all != NULL)
+			store_some<N>(p.all, at, part);
+	}
+	for (size_t col = LORA_PLACES * rank; r == 0 && col < list.width; col++) {
+		if (p.left != NULL)
+			store(p.left, begin + col, 0.0f);
+		if (p.all != NULL)
+			store(p.all, begin + col, 0.0f);
 	}
 }
 
+/* blockIdx.y: the pair. n: sums of a pair. */
+__global__ void
+sum_kernel(const __grid_constant__ struct sum_list list, size_t n)
+{
+	const struct sum_list::pair &p = list.pair[blockIdx.y];
+	const bool wide = aligned(p.wide, p.sum, p.left, p.all) && list.rank % 4 == 0;
+
+	GRID_ELEMENTS(4, wide, n, sum_some, list, p);
+}
+
+template <int N>
+__device__ __forceinline__ void
+join_some(size_t i, const struct lora_joins::matrix &m)
+{
+	size_t from = i / m.cols * m.stride + i % m.cols;
+	floats<N> sum = load_some<N>(m.in, from + 2 * m.step), out = load_some<N>(m.out, i);
+	floats<N> middle = load_some<N>(m.in, from + m.step), upper = load_some<N>(m.in, from);
+
+#pragma unroll
+	for (int j = 0; j < N; j++)
+		out.at[j] += sum.at[j] + middle.at[j] + upper.at[j];
+	store_some<N>(m.out, i, out);
+}
+
+/* blockIdx.y: the matrix. */
 __global__ void
 join_kernel(const __grid_constant__ struct lora_joins list)
 {
-	const float *in = list.join[blockIdx.y].in;
-	float *out = list.join[blockIdx.y].out;
-	size_t cols = list.join[blockIdx.y].cols, stride = list.join[blockIdx.y].stride;
-	size_t step = list.join[blockIdx.y].step, n = list.join[blockIdx.y].n;
+	const struct lora_joins::matrix &m = list.join[blockIdx.y];
+	const bool wide = aligned(m.in, m.out) && m.cols % 4 == 0 && m.step % 4 == 0;
 
-	for (size_t i = grid_first(); i < n; i += grid_stride()) {
-		const float *from = in + i / cols * stride + i % cols;
-
-		out[i] += from[2 * step] + from[step] + from[0];
-	}
+	GRID_ELEMENTS(4, wide, m.n, join_some, m);
 }
 
 void
@@ -101,16 +142,16 @@ lora_split(struct op_context *ctx, const struct lora_splits *list)
 
 	for (size_t i = 0; i < list->count; i++)
 		most = size_max(most, list->split[i].n);
-	return GPU_RUN(ctx, split_kernel, dim3(gpu_blocks(ctx, most), (unsigned)list->count),
-	    GPU_BLOCK, 0, *list);
+	return GPU_RUN(ctx, split_kernel,
+	    dim3(gpu_blocks(ctx, div_up(most, 4)), (unsigned)list->count), GPU_BLOCK, 0, *list);
 }
 
 enum op_status
 lora_sum(struct op_context *ctx, const struct lora_sums *to, const float *wide, size_t tokens,
     size_t rank, size_t count)
 {
-	size_t width = lora_width(rank), n = tokens * width;
-	struct sum_list list = {};
+	size_t width = lora_width(rank), n = tokens * rank;
+	struct sum_list list = {{}, rank, width, count * width};
 
 	for (size_t i = 0; i < count; i++) {
 		list.pair[i].wide = wide + i * width;
@@ -118,8 +159,8 @@ lora_sum(struct op_context *ctx, const struct lora_sums *to, const float *wide, 
 		list.pair[i].left = to->left != NULL ? to->left + i * width : NULL;
 		list.pair[i].all = to->all != NULL ? to->all + i * width : NULL;
 	}
-	return GPU_RUN(ctx, sum_kernel, dim3(gpu_blocks(ctx, n), (unsigned)count), GPU_BLOCK, 0,
-	    list, rank, width, n);
+	return GPU_RUN(ctx, sum_kernel, dim3(gpu_blocks(ctx, div_up(n, 4)), (unsigned)count),
+	    GPU_BLOCK, 0, list, n);
 }
 
 void
@@ -141,6 +182,6 @@ lora_join(struct op_context *ctx, const struct lora_joins *list)
 
 	for (size_t i = 0; i < list->count; i++)
 		most = size_max(most, list->join[i].n);
-	return GPU_RUN(ctx, join_kernel, dim3(gpu_blocks(ctx, most), (unsigned)list->count),
-	    GPU_BLOCK, 0, *list);
+	return GPU_RUN(ctx, join_kernel,
+	    dim3(gpu_blocks(ctx, div_up(most, 4)), (unsigned)list->count), GPU_BLOCK, 0, *list);
 }

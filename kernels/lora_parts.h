@@ -31,7 +31,7 @@ lora_width(size_t rank)
 }
 
 struct lora_splits {
-	struct {
+	struct matrix {
 		const float *in;
 		bf16 *out;
 		size_t rank, width, n; /* width of a row of out, elements of out */
@@ -59,7 +59,7 @@ enum op_status lora_sum(struct op_context *ctx, const struct lora_sums *to, cons
     size_t tokens, size_t rank, size_t count);
 
 struct lora_joins {
-	struct {
+	struct matrix {
 		const float *in;
 		float *out;
 		size_t cols, stride, step, n; /* step from place to place, elements of out */

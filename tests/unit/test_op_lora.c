@@ -9,7 +9,7 @@ struct lora {
 static const struct lora shapes[] = {{1, 1, 1, 1, 2.0, NULL}, {3, 5, 7, 2, 2.0, NULL},
     {65, 13, 31, 8, 0.5, NULL}, {129, 192, 64, 3, 1.0, NULL}, {67, 33, 577, 8, 2.0, NULL},
     {300, 96, 97, 16, 2.0, NULL}, {70, 40, 35, 17, 2.0, NULL}, {33, 48, 72, 64, 1.0, NULL},
-    {5, 9, 24, 4096, 0.5, NULL}};
+    {5, 9, 24, 4096, 0.5, NULL}, {40, 24, 20, 4, 1.0, NULL}};
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 
 /* xa (T, R) = x A^T; out (T, N) = scale xa B^T. */
