@@ -1,9 +1,10 @@
 /*
  * What the host does beside the device: pinned memory, events, waiting.
  *
- * A copy from or to pinned memory is on its way until somebody waits for it: what it writes to the
- * host is NaN until then, and what it reads there may not change. A copy from or to other memory
- * waits for itself, and for all before it.
+ * A copy is on its way until somebody waits for it: what it writes to the host is NaN until then,
+ * and what it reads there may not change. One from or to memory that is not pinned may wait for
+ * itself and for all before it ("might be synchronous", the runtime's manual has it): it is counted
+ * as a wait, and nothing may rely on that.
  */
 #include "emu.h"
 
@@ -20,12 +21,12 @@ struct emu_event {
 struct copy {
 	char *host;
 	std::vector<char> bytes;
-	bool to_host;
+	bool to_host, is_pinned;
 };
 
 static std::map<char *, size_t> pinned;
 static std::deque<copy> on_their_way;
-static unsigned long begun; /* copies with pinned memory, in all */
+static unsigned long begun; /* copies, in all */
 static emu_counts counts;
 
 void
@@ -60,10 +61,12 @@ arrive(unsigned long count)
 	while (!on_their_way.empty() && begun - on_their_way.size() < count) {
 		copy &c = on_their_way.front();
 
-		if (c.to_host)
+		if (c.host == nullptr)
+			; /* given up */
+		else if (c.to_host)
 			memcpy(c.host, c.bytes.data(), c.bytes.size());
 		else if (memcmp(c.host, c.bytes.data(), c.bytes.size()) != 0)
-			emu_die("pinned memory was written while a copy read it");
+			emu_die("memory was written while a copy read it");
 		on_their_way.pop_front();
 	}
 }
@@ -73,14 +76,24 @@ emu_copy_host(void *host, size_t bytes, bool to_host)
 {
 	if (bytes == 0)
 		return;
-	if (!emu_is_pinned(host, bytes)) {
-		emu_wait_for_all();
-		return;
-	}
-	on_their_way.push_back({(char *)host, {(char *)host, (char *)host + bytes}, to_host});
+	if (!emu_is_pinned(host, bytes))
+		emu_count(&emu_counts::waits);
+	on_their_way.push_back({(char *)host, {(char *)host, (char *)host + bytes}, to_host,
+	    emu_is_pinned(host, bytes)});
 	begun++;
 	if (to_host)
 		memset(host, 0xff, bytes);
+}
+
+/* A wait that fails: of memory that is not pinned the host need not know that a copy uses it. */
+static void
+give_up(void)
+{
+	std::lock_guard<std::recursive_mutex> guard(emu_lock);
+
+	for (copy &c : on_their_way)
+		if (!c.is_pinned)
+			c.host = nullptr;
 }
 
 void
@@ -123,7 +136,8 @@ cudaFreeHost(void *memory)
 		return emu_fail(cudaErrorInvalidValue);
 	emu_count(&emu_counts::allocations);
 	for (const copy &c : on_their_way)
-		if (c.host >= (char *)memory && c.host < (char *)memory + pinned[(char *)memory])
+		if (c.host != nullptr && c.host >= (char *)memory &&
+		    c.host < (char *)memory + pinned[(char *)memory])
 			emu_die("pinned memory is freed while a copy may still use it");
 	pinned.erase((char *)memory);
 	free(memory);
@@ -195,8 +209,10 @@ cudaStreamSynchronize(cudaStream_t stream)
 	cudaError_t error;
 
 	if (emu_refuses(EMU_SYNC, "cudaStreamSynchronize", &error) ||
-	    (emu_records(stream) && emu_forbidden(cudaErrorStreamCaptureUnsupported, &error)))
+	    (emu_records(stream) && emu_forbidden(cudaErrorStreamCaptureUnsupported, &error))) {
+		give_up();
 		return error;
+	}
 	emu_wait_for_all();
 	return cudaSuccess;
 }

@@ -78,6 +78,7 @@ host_pointer|is not device memory|is not device memory|is not device memory|is n
 host_writes|dies|AddressSanitizer|dies|dies
 workspace_unaligned|without a workspace|without a workspace|without a workspace|without a workspace
 workspace_dropped|without a workspace|without a workspace|without a workspace|without a workspace
+pageable_early|64 wrong|64 wrong|64 wrong|64 wrong
 pinned_early|64 wrong|64 wrong|64 wrong|64 wrong
 pinned_rewritten|while a copy read it|while a copy read it|while a copy read it|while a copy read it
 pinned_freed|while a copy may still|while a copy may still|while a copy may still|while a copy may still

@@ -85,6 +85,7 @@ argument(const struct plan *p)
 		    share, &shares[i], sizeof(*share), cudaMemcpyHostToDevice, stream);
 		launch(exec, stream);
 	}
+	(void)cudaStreamSynchronize(stream);
 	drop(exec, stream);
 }
 

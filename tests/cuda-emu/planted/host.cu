@@ -38,6 +38,21 @@ run_product(const struct plan *p, size_t shift, bool stream_after)
 	(void)cublasDestroy(blas);
 }
 
+/* Memory that is not pinned: whether the copy waits for itself is the driver's. */
+static void
+run_pageable(const struct plan *p)
+{
+	float host[N], read[N];
+
+	(void)cudaMemcpyAsync(host, p->in, sizeof(host), cudaMemcpyDeviceToHost, 0);
+	if (!p->bug)
+		(void)cudaStreamSynchronize(0);
+	memcpy(read, host, sizeof(read));
+	(void)cudaStreamSynchronize(0);
+	(void)cudaMemcpyAsync(p->out, read, sizeof(read), cudaMemcpyHostToDevice, 0);
+	(void)cudaStreamSynchronize(0);
+}
+
 enum pinned_bug { PINNED_RIGHT, PINNED_EARLY, PINNED_REWRITTEN, PINNED_FREED };
 
 /* out, by way of pinned memory. */
@@ -76,6 +91,7 @@ run_opted(const struct plan *p)
 #define CASES(X)                                                                                   \
 	X(workspace_unaligned, run_product(p, p->bug ? 16 : 0, false))                             \
 	X(workspace_dropped, run_product(p, 0, p->bug))                                            \
+	X(pageable_early, run_pageable(p))                                                         \
 	X(pinned_early, run_pinned(p, PINNED_EARLY))                                               \
 	X(pinned_rewritten, run_pinned(p, PINNED_REWRITTEN))                                       \
 	X(pinned_freed, run_pinned(p, PINNED_FREED))                                               \
