@@ -259,6 +259,34 @@ TEST(cp_async)
 		    "element %d", i);
 }
 
+struct vectors {
+	uint32_t in[6 * 32], out[6 * 32];
+};
+
+__global__ void
+vector_kernel(struct vectors *v)
+{
+	int t = threadIdx.x;
+
+	st_global128(v->out + 4 * t, ld_global128(v->in + 4 * (t ^ 5)));
+	st_global64(v->out + 128 + 2 * t, ld_global64(v->in + 128 + 2 * (t ^ 5)));
+}
+
+/* "Vectors": the elements of one lie in memory as they are named, the first one lowest. */
+TEST(vectors)
+{
+	both<struct vectors> v(1);
+
+	for (int i = 0; i < 6 * 32; i++)
+		v.host->in[i] = next_random();
+	RUN(v, vector_kernel, 32);
+	for (int i = 0; i < 6 * 32; i++) {
+		int from = i < 128 ? i ^ 5 * 4 : 128 + ((i - 128) ^ 5 * 2);
+
+		CHECK_MSG(v.host->out[i] == v.host->in[from], "element %d", i);
+	}
+}
+
 enum { ROUNDED = 4096 };
 
 struct roundings {
@@ -358,5 +386,5 @@ TEST(sums_of_lanes)
 	}
 }
 
-TEST_MAIN(TEST_CASE(mma), TEST_CASE(ldmatrix), TEST_CASE(cp_async), TEST_CASE(rounding),
-    TEST_CASE(sums_of_lanes))
+TEST_MAIN(TEST_CASE(mma), TEST_CASE(ldmatrix), TEST_CASE(cp_async), TEST_CASE(vectors),
+    TEST_CASE(rounding), TEST_CASE(sums_of_lanes))

@@ -65,6 +65,7 @@ misaligned_async|no multiple of 16|no multiple of 16|no multiple of 16|no multip
 async_to_device|not in shared memory|not in shared memory|not in shared memory|not in shared memory
 misaligned_rows|no multiple of 16|no multiple of 16|no multiple of 16|no multiple of 16
 rows_of_device|not in shared memory|not in shared memory|not in shared memory|not in shared memory
+vector_of_shared|is not device memory|is not device memory|is not device memory|is not device memory
 product_of_some|mma.sync with lanes|mma.sync with lanes|mma.sync with lanes|mma.sync with lanes
 products_of_branches|do not match|do not match|do not match|do not match
 not_in_mask|not in mask|not in mask|not in mask|not in mask

@@ -32,18 +32,21 @@ st128(T *to, T value)
 inline uint4
 ld_global128(const void *from)
 {
+	emu_check_pointer("ld_global128", from);
 	return ld128((const uint4 *)from);
 }
 
 inline void
 st_global128(void *to, uint4 v)
 {
+	emu_check_pointer("st_global128", to);
 	st128((uint4 *)to, v);
 }
 
 inline uint2
 ld_global64(const void *from)
 {
+	emu_check_pointer("ld_global64", from);
 	emu_aligned(from, 8, "ld_global64");
 	return *(const uint2 *)from;
 }
@@ -51,6 +54,7 @@ ld_global64(const void *from)
 inline void
 st_global64(void *to, uint2 v)
 {
+	emu_check_pointer("st_global64", to);
 	emu_aligned(to, 8, "st_global64");
 	*(uint2 *)to = v;
 }

@@ -134,6 +134,19 @@ rows_of_device(float *out, uint16_t *memory, bool bug)
 	load_rows(out, bug ? memory : s);
 }
 
+/* An address of shared memory is another one as an address of device memory. */
+__global__ void
+vector_of_shared(float *out, const float *in, bool bug)
+{
+	__shared__ __align__(16) float s[N];
+	uint4 v;
+
+	s[threadIdx.x] = in[threadIdx.x];
+	__syncthreads();
+	v = ld_global128(bug ? s : in);
+	out[threadIdx.x] = (float)threadIdx.x + 0.0f * __uint_as_float(v.x);
+}
+
 /* Of lanes that take different ways, a product is not one of the warp. */
 __global__ void
 product_of_some(float *out, bool bug)
@@ -196,6 +209,7 @@ run_rows_of_device(const struct plan *p)
 	X(async_to_device, LAUNCH(async_to_device, 1, N, 0, 0, p->out, p->in, p->bug))             \
 	X(misaligned_rows, LAUNCH(misaligned_rows, 1, 32, 0, 0, p->out, p->bug))                   \
 	X(rows_of_device, run_rows_of_device(p))                                                   \
+	X(vector_of_shared, LAUNCH(vector_of_shared, 1, N, 0, 0, p->out, p->in, p->bug))           \
 	X(product_of_some, LAUNCH(product_of_some, 1, 32, 0, 0, p->out, p->bug))                   \
 	X(products_of_branches, LAUNCH(products_of_branches, 1, 32, 0, 0, p->out, p->bug))         \
 	X(shift_past, LAUNCH(shift_past, 1, N, 0, 0, p->out, p->bug))
