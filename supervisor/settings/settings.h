@@ -74,7 +74,7 @@
 	X(CHOICE, gpu_compute, "STEPD_GPU_COMPUTE", 0, 0, "auto|f32|bf16", 0, \
 	    "number format of the products on a GPU; auto is bf16, f32 is for comparing") \
 	X(CHOICE, cuda_graphs, "STEPD_CUDA_GRAPHS", 0, 0, "auto|off", 0, \
-	    "on a GPU, micro-batches of a shape that was seen before are one launch, of the same bits; off: never") \
+	    "on a GPU, micro-batches of a shape that was seen before are one launch, of the same bits (not with dropout); off: never") \
 	/* limits */ \
 	X(SIZE, body_limit, "STEPD_BODY_LIMIT", 64 * KIB, 4 * GIB, "64M", 0, \
 	    "largest request body") \

@@ -1,8 +1,8 @@
 /*
  * Whole training steps of a model of random weights, as a session does them: loading, the memory
- * that was planned against what the device has less, the same bits twice, and the speed beside what
- * this device reached in the same run and what the step's ops allow at that (roofline_ops.h).
- * Rank 8 on all linear layers, sequences that are supervised as a whole.
+ * that was planned against what the device has less, the same bits again, also as CUDA graphs, and
+ * the speed beside what this device reached in the same run and what the step's ops allow at that
+ * (roofline_ops.h). Rank 8 on all linear layers, sequences that are supervised as a whole.
  *
  *	bench_step [f32|bf16] [model] [tokens] [folder]
  *	bench_step config model
@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #include "kernels/device.h"
+#include "kernels/repeat.h"
 #include "tests/bench/random_model.h"
 #include "tests/bench/roofline_cards.h"
 #include "tests/bench/roofline_ops.h"
@@ -225,39 +226,80 @@ set(struct bench *b, const float *param, const float *zeros)
 	trainer_set_step_count(b->t, 0);
 }
 
-/* Some steps, and the same again. */
+/* That the last steps really were graphs, where there is all the room for them. */
 static void
-same_twice(struct bench *b)
+tell_graphs(struct bench *b)
+{
+	const struct repeat_counts c = repeat_counted(b->ops);
+
+	printf("CUDA graphs: %zu of %.1f MB, of %.1f that they may take; launched %llu times\n",
+	    c.graphs, (double)c.bytes / 1e6, (double)b->t->plan.graphs / 1e6,
+	    (unsigned long long)c.launched);
+	tell(b, *repeat_trouble(b->ops) == '\0', repeat_trouble(b->ops));
+	if (b->t->plan.graphs == MEMORY_GRAPHS)
+		tell(b, c.launched >= TWICE - 1, "graphs are launched");
+}
+
+/* What some steps leave, from the start. */
+struct trained {
+	struct trainer_result last;
+	float *param;
+};
+
+static struct trained
+train(struct bench *b, const float *start, const float *zeros, bool graphs)
+{
+	struct trained out = {.param = malloc(trainer_adapter(b->t)->size * sizeof(float))};
+	struct refusal r;
+
+	if (out.param == NULL)
+		die("no memory");
+	repeat_allow(b->ops, graphs ? b->t->plan.graphs : 0);
+	set(b, start, zeros);
+	for (int n = 0; n < TWICE; n++)
+		out.last = step(b, MOST);
+	if (trainer_get(b->t, out.param, NULL, NULL, &r) != 0)
+		die("%s", r.text);
+	return out;
+}
+
+static bool
+is_same(const struct trained *a, const struct trained *b, size_t size)
+{
+	return memcmp(&a->last, &b->last, sizeof(a->last)) == 0 &&
+	       memcmp(a->param, b->param, size * sizeof(float)) == 0;
+}
+
+/* Some steps, the same again, and again with their passes as CUDA graphs, where there are any. */
+static void
+same_again(struct bench *b)
 {
 	const size_t size = trainer_adapter(b->t)->size;
 	float *start = malloc(size * sizeof(float)), *zeros = calloc(size, sizeof(float));
-	float *end[2] = {malloc(size * sizeof(float)), malloc(size * sizeof(float))};
-	struct trainer_result last[2];
+	struct trained runs[3];
 	struct refusal r;
 
-	if (start == NULL || zeros == NULL || end[0] == NULL || end[1] == NULL)
+	if (start == NULL || zeros == NULL)
 		die("no memory");
 	if (trainer_get(b->t, start, NULL, NULL, &r) != 0)
 		die("%s", r.text);
-	for (int i = 0; i < 2; i++) {
-		set(b, start, zeros);
-		for (int n = 0; n < TWICE; n++)
-			last[i] = step(b, MOST);
-		if (trainer_get(b->t, end[i], NULL, NULL, &r) != 0)
-			die("%s", r.text);
-	}
-	printf("loss %.6f, norm %.6g after %d steps of %d sequences, twice\n", last[0].loss,
-	    last[0].gradient_norm, TWICE, MOST);
+	for (int i = 0; i < 3; i++)
+		runs[i] = train(b, start, zeros, i == 2);
+	printf("loss %.6f, norm %.6g after %d steps of %d sequences, three times\n",
+	    runs[0].last.loss, runs[0].last.gradient_norm, TWICE, MOST);
 	tell(b,
-	    memcmp(&last[0], &last[1], sizeof(last[0])) == 0 &&
-		memcmp(end[0], end[1], size * sizeof(float)) == 0 &&
-		memcmp(end[0], start, size * sizeof(float)) != 0,
+	    is_same(&runs[0], &runs[1], size) &&
+		memcmp(runs[0].param, start, size * sizeof(float)) != 0,
 	    "the same steps have the same bits");
-	tell(b, isfinite(last[0].loss) && last[0].gradient_norm > 0, "the loss is finite");
+	tell(b, is_same(&runs[0], &runs[2], size), "and as CUDA graphs");
+	tell(
+	    b, isfinite(runs[0].last.loss) && runs[0].last.gradient_norm > 0, "the loss is finite");
+	if (strcmp(device_backend(), "cuda") == 0)
+		tell_graphs(b);
+	for (int i = 0; i < 3; i++)
+		free(runs[i].param);
 	free(start);
 	free(zeros);
-	free(end[0]);
-	free(end[1]);
 }
 
 /* Model, tokens, sequences, ms, tokens/s, TFLOP/s, the share that this is of the measured product
@@ -277,6 +319,24 @@ print_row(const struct bench *b, size_t count, double time, const struct roof_st
 	    100 * flops / b->rates.flops, share, best * 1e3, 100 * best / time);
 }
 
+/* Seconds of the best of some steps; of CUDA graphs, where they are allowed. */
+static double
+time_steps(struct bench *b, size_t count, bool graphs)
+{
+	double least = 1e30;
+
+	repeat_allow(b->ops, graphs ? b->t->plan.graphs : 0);
+	/* the first two: not yet graphs */
+	for (int run = -1; run <= RUNS; run++) {
+		double begin = seconds();
+
+		step(b, count);
+		begin = seconds() - begin;
+		least = run > 0 && begin < least ? begin : least;
+	}
+	return least;
+}
+
 /* Steps of `count` sequences beside the roofline. */
 static void
 measure_steps(struct bench *b, size_t count)
@@ -285,17 +345,11 @@ measure_steps(struct bench *b, size_t count)
 	    .rank = RANK,
 	    .recompute = b->t->plan.recompute,
 	    .f32 = b->compute == OP_F32};
-	double least = 1e30, tokens = (double)(count * b->tokens);
+	const double without = time_steps(b, count, false), least = time_steps(b, count, true);
+	const double tokens = (double)(count * b->tokens);
 	struct roof_step roof;
 
 	roof_step_make(&roof, b->model, &o, &b->rates);
-	for (int run = 0; run <= RUNS; run++) {
-		double begin = seconds();
-
-		step(b, count);
-		begin = seconds() - begin;
-		least = run > 0 && begin < least ? begin : least;
-	}
 	/* each sequence as a pass of its own: packed ones read the weights once, so they can be
 	   better */
 	printf("%zu x %zu tokens: %.1f ms, %.0f tokens/s, %.1f TFLOP/s: %.0f %% of the product's "
@@ -305,6 +359,8 @@ measure_steps(struct bench *b, size_t count)
 	    100 * (double)count * (roof.total.flops - roof.recomputed) / least / b->rates.flops,
 	    100 * (double)count * roof.total.seconds / least,
 	    (double)b->tokens / roof.total.seconds);
+	if (strcmp(device_backend(), "cuda") == 0)
+		printf("%.2f ms without CUDA graphs, %.2f ms with\n", without * 1e3, least * 1e3);
 	tell(b, least > 0, "a step takes time");
 	print_row(b, count, least, &roof);
 }
@@ -315,7 +371,8 @@ static void
 check_memory(struct bench *b, size_t before)
 {
 	const double plan = (double)b->t->plan.total, room = 512 << 20;
-	const double used = (double)before - (double)device_left();
+	const double graphs = (double)repeat_counted(b->ops).bytes;
+	const double used = (double)before - (double)device_left() - graphs;
 
 	printf("memory: %.2f GB planned, %.2f GB taken\n", plan / 1e9, used / 1e9);
 	tell(b, used >= 0.95 * plan && used <= 1.05 * plan + room, "the plan is what is taken");
@@ -352,7 +409,7 @@ main(int argc, char **argv)
 	make_datums(&b);
 	before = device_left();
 	load(&b);
-	same_twice(&b);
+	same_again(&b);
 	measure_steps(&b, 1);
 	measure_steps(&b, MOST);
 	check_memory(&b, before);

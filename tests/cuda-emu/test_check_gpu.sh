@@ -53,7 +53,7 @@ for row in ops/instructions ops/rows ops/adamw speed/tiny peer shapes/tiny-bf16 
 done
 tab=$(printf '\t')
 number='[0-9.]+'
-for words in '64 tokens: .* tokens/s' 'GB planned, .* GB taken' '^ *all .* tokens/s' '^-- speed: [0-9]+ s, [0-9]+ s in all' \
+for words in '64 tokens: .* tokens/s' 'CUDA graphs: .* launched [1-9][0-9]* times' 'ms without CUDA graphs, .* ms with' 'GB planned, .* GB taken' '^ *all .* tokens/s' '^-- speed: [0-9]+ s, [0-9]+ s in all' \
 	"^card${tab}emulated device" "^CUDA of the programs${tab}[0-9]+" \
 	"^tiny${tab}64${tab}1$tab$number$tab$number$tab$number$tab$number$tab-$tab$number$tab$number$tab-$tab-" \
 	"^tiny${tab}64${tab}4$tab$number$tab$number$tab$number$tab$number$tab-$tab$number$tab$number${tab}1000.00$tab$number"; do
