@@ -10,7 +10,8 @@
  * zeros up to a multiple of 8, is its width P here.
  *
  * Bound: bytes. The pairs of a group lie side by side, so that x is read and dx written once for
- * all of them.
+ * all of them; out and dx are written, not added to: the product with W, which comes next, has
+ * flops to read them behind.
  */
 #include "kernels/blas.h"
 #include "kernels/lora_parts.h"
