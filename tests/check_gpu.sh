@@ -6,7 +6,7 @@
 # speed, peer and shapes; the models' weights lie in memory, up to 16 GB, or below TMPDIR where that is short.
 # Seconds that are expected on an H200 with 16 processors, where it has not run: probe 6, ops 30 (15 programs that start
 # CUDA, a second each, and the CPU's reference), golden 10, e2e 100 (some 40 starts of a worker or a probe), speed 65
-# (200,000 tokens a model: 40 for 8B at 10,000 tokens/s, 6 to make its weights), peer 50, shapes 30, sanitizer what is left.
+# (400,000 tokens a model: 27 for 8B at 15,000 tokens/s, 6 to make its weights), peer 50, shapes 30, sanitizer what is left.
 # The last lines are a table of the steps, tab separated, and `N passed, N failed`.
 # Usage: tests/check_gpu.sh BUILD FOLDER: of the programs that are linked with CUDA's ops
 set -u
