@@ -82,7 +82,7 @@ run(struct op_context *ctx, void *out, float *lse, const void *q, const void *k,
 	    .scale = shape->scale};
 	size_t count, shared = 3 * simt_tile_bytes(shape->head_dim);
 
-	GPU_TRY(tiles_of(ctx, &a.tiles, &count, packing));
+	GPU_TRY(tiles_of(ctx, TILE_ROWS, &a.tiles, &count, packing));
 	if (count == 0)
 		return OP_OK;
 	a.count = (unsigned)count;

@@ -179,11 +179,11 @@ op_attention_backward(struct op_context *ctx, void *dq, void *dk, void *dv, cons
 	    .window = attention_window(shape, packing),
 	    .scale = shape->scale};
 	uintptr_t addresses = (uintptr_t)q | (uintptr_t)k | (uintptr_t)v | (uintptr_t)dq |
-			      (uintptr_t)dk | (uintptr_t)dv | (uintptr_t)dout;
+			      (uintptr_t)dk | (uintptr_t)dv | (uintptr_t)dout | (uintptr_t)out;
 	size_t count;
 
 	GPU_TRY(attention_check(ctx, shape));
-	GPU_TRY(tiles_of(ctx, &a.tiles, &count, packing));
+	GPU_TRY(tiles_of(ctx, TILE_ROWS, &a.tiles, &count, packing));
 	if (count == 0)
 		return OP_OK;
 	a.count = (unsigned)count;

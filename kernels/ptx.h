@@ -91,6 +91,17 @@ bf16x2_bits(float low, float high)
 	return bits;
 }
 
+/* 2^x with a relative error of at most 2^-22; numbers below 2^-126 are 0, in and out (PTX ISA,
+   ex2.approx.ftz). */
+__device__ __forceinline__ float
+exp2_approx(float x)
+{
+	float y;
+
+	asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+	return y;
+}
+
 /* d (16, 8) += a (16, 16) b (16, 8), the fragments of mma.m16n8k16 (PTX ISA, 9.7.14.5.8). */
 __device__ __forceinline__ void
 mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2])
@@ -142,6 +153,17 @@ cp_async16_or_zero(void *to, const void *from, bool there)
 
 	asm volatile(
 	    "cp.async.cg.shared.global [%0],[%1],16,%2;" ::"r"(at), "l"(from), "r"(there ? 16 : 0)
+	    : "memory");
+}
+
+/* 8 bytes in the same way; both addresses are multiples of 8. */
+__device__ __forceinline__ void
+cp_async8_or_zero(void *to, const void *from, bool there)
+{
+	uint32_t at = (uint32_t)__cvta_generic_to_shared(to);
+
+	asm volatile(
+	    "cp.async.ca.shared.global [%0],[%1],8,%2;" ::"r"(at), "l"(from), "r"(there ? 8 : 0)
 	    : "memory");
 }
 

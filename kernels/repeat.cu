@@ -11,7 +11,7 @@ enum {
 
 /* One kind of work. */
 struct gpu_graph {
-	uint64_t key[REPEAT_KEY + 1]; /* the caller's, then the number of tiles */
+	uint64_t key[REPEAT_KEY + 2]; /* the caller's, then the numbers of tiles */
 	size_t count;		      /* of them; 0: a free place */
 	cudaGraphExec_t exec;	      /* NULL: seen, not recorded */
 	size_t bytes;
@@ -256,25 +256,27 @@ repeat_run(struct op_context *ctx, const uint64_t *key, size_t count,
     const struct op_packing *packing, repeat_work *work, const void *argument)
 {
 	struct gpu_graphs *graphs = ctx->graphs;
-	uint64_t all[REPEAT_KEY + 1] = {0}, before;
+	uint64_t all[REPEAT_KEY + 2] = {0}, before;
 	const struct tile *tiles;
 	struct gpu_graph *g;
 	enum op_status status;
-	size_t tile_count;
+	size_t short_tiles, long_tiles;
 	bool done;
 
 	if (count > REPEAT_KEY)
 		return op_fail(ctx, OP_UNSUPPORTED, "a key of %zu numbers", count);
 	/* uploads the table, which cannot be recorded */
-	GPU_TRY(tiles_of(ctx, &tiles, &tile_count, packing));
+	GPU_TRY(tiles_of(ctx, TILE_ROWS, &tiles, &short_tiles, packing));
+	GPU_TRY(tiles_of(ctx, TILE_LONG, &tiles, &long_tiles, packing));
 	if (graphs->allowed == 0 || graphs->trouble[0] != '\0')
 		return work(argument);
 	memcpy(all, key, count * sizeof(*key));
-	all[count] = tile_count;
+	all[count++] = short_tiles;
+	all[count++] = long_tiles;
 	graphs->now++;
-	g = find(graphs, all, count + 1);
+	g = find(graphs, all, count);
 	if (g == NULL)
-		return see(ctx, all, count + 1, work, argument);
+		return see(ctx, all, count, work, argument);
 	before = g->used;
 	g->used = graphs->now;
 	status = launch(ctx, g, before, work, argument, &done);

@@ -32,7 +32,7 @@ typedef enum op_status repeat_work(const void *argument);
 /*
  * Does the work. key (count): all that its ops are called with and that may differ from one time to
  * another: addresses, sizes, scalars. Not what lies behind the addresses; nor the packing, of which
- * only the number of tiles matters to a launch. Errors as the work's, or OP_DEVICE_FAULT.
+ * only the numbers of tiles matter to a launch. Errors as the work's, or OP_DEVICE_FAULT.
  */
 enum op_status repeat_run(struct op_context *ctx, const uint64_t *key, size_t count,
     const struct op_packing *packing, repeat_work *work, const void *argument);

@@ -3,14 +3,16 @@
 #include <stdlib.h>
 
 /* Kernels count rows in ints, and go up to two tiles past the last one. */
-enum { MOST_TOKENS = INT32_MAX - 2 * TILE_ROWS };
+enum { MOST_TOKENS = INT32_MAX - 2 * TILE_LONG };
 
 struct gpu_tiling {
 	uint32_t *start; /* (sequences + 1), host: of which packing the table is */
 	size_t sequences, room;
-	struct gpu_area table;
-	size_t count;
+	struct gpu_area table; /* short tiles, then long ones */
+	size_t count[2];
 };
+
+static const uint32_t tile_rows[2] = {TILE_ROWS, TILE_LONG};
 
 enum op_status
 tiles_new(struct op_context *ctx)
@@ -39,14 +41,14 @@ is_known(const struct gpu_tiling *t, const struct op_packing *packing)
 }
 
 static size_t
-fill(struct tile *tiles, const struct op_packing *packing)
+fill(struct tile *tiles, uint32_t rows, const struct op_packing *packing)
 {
 	size_t count = 0;
 
 	for (size_t s = 0; s < packing->sequences; s++) {
 		uint32_t start = packing->start[s], end = packing->start[s + 1];
 
-		for (uint32_t row = start; row < end; row += TILE_ROWS, count++)
+		for (uint32_t row = start; row < end; row += rows, count++)
 			if (tiles != NULL)
 				tiles[count] =
 				    (struct tile){(int32_t)row, (int32_t)start, (int32_t)end};
@@ -74,30 +76,34 @@ grow(struct op_context *ctx, struct gpu_tiling *t, size_t count)
 enum op_status
 tiles_reserve(struct op_context *ctx, size_t tokens)
 {
-	return grow(ctx, ctx->tiling, tokens);
+	return grow(ctx, ctx->tiling, 2 * tokens);
 }
 
 /* The table on the device; the old one goes only when it is too small. */
 static enum op_status
 upload(struct op_context *ctx, struct gpu_tiling *t, const struct op_packing *packing)
 {
-	size_t count = fill(NULL, packing), bytes = count * sizeof(struct tile);
+	size_t count = 0, bytes;
 	struct tile *tiles;
 	enum op_status status;
 
+	for (size_t i = 0; i < 2; i++)
+		count += t->count[i] = fill(NULL, tile_rows[i], packing);
+	bytes = count * sizeof(*tiles);
 	if (bytes > t->table.size)
 		GPU_TRY(grow(ctx, t, 2 * count));
 	tiles = (struct tile *)malloc(bytes + 1);
 	if (tiles == NULL)
 		return op_fail(ctx, OP_NO_MEMORY, "no memory for %zu tiles", count);
-	t->count = fill(tiles, packing);
+	(void)fill(tiles, TILE_ROWS, packing);
+	(void)fill(tiles + t->count[0], TILE_LONG, packing);
 	status = op_upload(ctx, t->table.memory, tiles, bytes);
 	free(tiles);
 	return status;
 }
 
 enum op_status
-tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
+tiles_of(struct op_context *ctx, enum tile_size size, const struct tile **out, size_t *count,
     const struct op_packing *packing)
 {
 	struct gpu_tiling *t = ctx->tiling;
@@ -120,8 +126,8 @@ tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
 		memcpy(t->start, packing->start, n * sizeof(*t->start));
 		t->sequences = packing->sequences;
 	}
-	*out = (const struct tile *)t->table.memory;
-	*count = t->count;
+	*out = (const struct tile *)t->table.memory + (size == TILE_LONG ? t->count[0] : 0);
+	*count = t->count[size == TILE_LONG];
 	return OP_OK;
 }
 

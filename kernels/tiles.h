@@ -1,6 +1,6 @@
 /*
- * Packed sequences as the attention kernels see them: tiles of at most 64 rows, each inside one
- * sequence. A tile begins at a multiple of 64 rows of its sequence, so a sequence gives the same
+ * Packed sequences as the attention kernels see them: tiles of at most 64 or 128 rows, each inside
+ * one sequence. A tile begins at a multiple of that of its sequence, so a sequence gives the same
  * bits alone and packed. The table is made and uploaded when the packing changes, once for all
  * layers of a pass.
  */
@@ -9,7 +9,7 @@
 
 #include "kernels/gpu.h"
 
-enum { TILE_ROWS = 64 };
+enum tile_size { TILE_ROWS = 64, TILE_LONG = 128 };
 
 struct tile {
 	int32_t first;	    /* row */
@@ -23,8 +23,8 @@ void tiles_free(struct gpu_tiling *tiling);
 enum op_status tiles_reserve(struct op_context *ctx, size_t tokens);
 
 /* *out (count), on the device, owned by ctx, valid until the next packing. */
-enum op_status tiles_of(struct op_context *ctx, const struct tile **out, size_t *count,
-    const struct op_packing *packing);
+enum op_status tiles_of(struct op_context *ctx, enum tile_size size, const struct tile **out,
+    size_t *count, const struct op_packing *packing);
 
 /* The shape's window in the kernels' rows, 0 where every query sees all of its sequence: a window
    may be larger than an int, and the rows behind it are counted in ints. */

@@ -205,6 +205,59 @@ TEST(more_sequences_are_another_graph)
 	close_pair(&p);
 }
 
+/* Attention of 192 tokens in the tiles of flash.cu, a launch with as many blocks as there are. */
+enum { ROWS = 192, WIDTH = 64 };
+
+struct attention {
+	struct op_context *ops;
+	const struct op_packing *packing;
+	void *out, *x;
+	float *lse;
+};
+
+static enum op_status
+attend(const void *argument)
+{
+	static const struct op_attention_shape shape = {1, 1, WIDTH, 0, 0.125f};
+	const struct attention *a = argument;
+
+	return op_attention(a->ops, a->out, a->lse, a->x, a->x, a->x, a->packing, &shape);
+}
+
+/* One sequence or three: three tiles of 64 rows either way, but two or three of 128. */
+TEST(sizes_of_tiles_are_told_apart)
+{
+	static const uint32_t one[] = {0, ROWS}, three[] = {0, 64, 128, ROWS};
+	const struct op_packing packing[2] = {{one, NULL, 1, ROWS}, {three, NULL, 3, ROWS}};
+	const struct op_options options = {.compute = OP_BF16, .threads = 1};
+	const uint64_t key = 1;
+	static uint16_t x[ROWS * WIDTH], want[2][ROWS * WIDTH], got[ROWS * WIDTH];
+	struct attention a = {0};
+
+	for (size_t i = 0; i < ROWS * WIDTH; i++)
+		x[i] = (uint16_t)(0x3f00 + i * 7919 % 251);
+	CHECK(op_open(&a.ops, &options) == OP_OK);
+	CHECK(op_alloc(a.ops, &a.x, sizeof(x)) == OP_OK);
+	CHECK(op_alloc(a.ops, &a.out, sizeof(x)) == OP_OK);
+	CHECK(op_alloc(a.ops, (void **)&a.lse, ROWS * sizeof(float)) == OP_OK);
+	CHECK(op_upload(a.ops, a.x, x, sizeof(x)) == OP_OK);
+	for (int i = 0; i < 10; i++) {
+		const int p =
+		    i < 2 ? i : i / 2 % 2; /* both as they come, then each of them again */
+
+		a.packing = &packing[p];
+		repeat_allow(a.ops, i < 2 ? 0 : ROOM);
+		CHECK(repeat_run(a.ops, &key, 1, a.packing, attend, &a) == OP_OK);
+		CHECK(op_download(a.ops, i < 2 ? want[p] : got, a.out, sizeof(x)) == OP_OK);
+		CHECK_MSG(i < 2 || memcmp(got, want[p], sizeof(x)) == 0, "time %d", i);
+	}
+	CHECK(memcmp(want[0], want[1], sizeof(x)) != 0);
+	CHECK(repeat_counted(a.ops).recorded == 2 && repeat_counted(a.ops).launched == 6);
+	CHECK(op_free(a.ops, a.lse) == OP_OK && op_free(a.ops, a.out) == OP_OK);
+	CHECK(op_free(a.ops, a.x) == OP_OK);
+	op_close(a.ops);
+}
+
 /* With so many bytes for graphs, steps of two shapes in turn. How many graphs there are then. */
 static struct repeat_counts
 two_in_turn(size_t bytes)
@@ -361,8 +414,9 @@ main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {TEST_CASE(steps_are_the_same_to_the_byte),
 	    TEST_CASE(and_with_dropout), TEST_CASE(packings_of_the_same_counts_share_a_graph),
-	    TEST_CASE(more_sequences_are_another_graph), TEST_CASE(graphs_keep_to_their_memory),
-	    TEST_CASE(graphs_give_way), TEST_CASE(graphs_do_not_outlive_their_memory),
+	    TEST_CASE(more_sequences_are_another_graph), TEST_CASE(sizes_of_tiles_are_told_apart),
+	    TEST_CASE(graphs_keep_to_their_memory), TEST_CASE(graphs_give_way),
+	    TEST_CASE(graphs_do_not_outlive_their_memory),
 	    TEST_CASE(what_cannot_be_a_graph_is_done_as_it_comes),
 	    TEST_CASE(graphs_neither_allocate_nor_wait), {NULL, NULL}};
 

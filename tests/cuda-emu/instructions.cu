@@ -190,7 +190,8 @@ ldmatrix_kernel(struct loads *l)
 }
 
 /* "ldmatrix": threads 0 to 7 bring the rows of the first matrix, 8 to 15 of the second, and so on;
-   register j is of matrix j; four consecutive threads load a row. The rows lie anywhere. */
+   register j is of matrix j; four consecutive threads load a row. The rows lie anywhere, those of a
+   matrix in different banks. */
 TEST(ldmatrix)
 {
 	both<struct loads> l(1);
@@ -198,7 +199,7 @@ TEST(ldmatrix)
 	for (int i = 0; i < LOAD_ROWS * LOAD_STRIDE; i++)
 		l.host->memory[i] = (uint16_t)i;
 	for (int lane = 0; lane < 32; lane++)
-		l.host->at[lane] = (lane * 11 + 5) % 32 * LOAD_STRIDE + lane % 2 * 8;
+		l.host->at[lane] = (lane * 11 + 5) % 32 * LOAD_STRIDE + lane / 8 % 2 * 8;
 	RUN(l, ldmatrix_kernel, 32);
 	for (int lane = 0; lane < 32; lane++)
 		for (int j = 0; j < 4; j++)
@@ -218,19 +219,23 @@ TEST(ldmatrix)
 
 struct copies {
 	uint4 in[3][64], first[64], out[3][64];
+	uint2 half_in[64], half_out[64];
 };
 
-/* Each thread copies for another one: three groups, the third of zeros in every other place. */
+/* Each thread copies for another one: three groups, the third of zeros in every other place, and
+   with it halves. */
 __global__ void
 copy_kernel(struct copies *c)
 {
 	__shared__ uint4 to[3][64];
+	__shared__ uint2 half[64];
 	int t = threadIdx.x, other = t ^ 33;
 
 	cp_async16(&to[0][other], &c->in[0][other]);
 	cp_async_commit();
 	cp_async16(&to[1][other], &c->in[1][other]);
 	cp_async16_or_zero(&to[2][other], &c->in[2][other], other % 2 == 0);
+	cp_async8_or_zero(&half[other], &c->half_in[other], other % 2 == 0);
 	cp_async_commit();
 	cp_async_wait<1>();
 	__syncthreads();
@@ -239,6 +244,7 @@ copy_kernel(struct copies *c)
 	__syncthreads();
 	for (int g = 0; g < 3; g++)
 		st128(&c->out[g][t], ld128(&to[g][t]));
+	c->half_out[t] = half[t];
 }
 
 TEST(cp_async)
@@ -250,12 +256,17 @@ TEST(cp_async)
 		for (int i = 0; i < 64; i++)
 			c.host->in[g][i] = {
 			    next_random(), next_random(), next_random(), next_random()};
+	for (int i = 0; i < 64; i++)
+		c.host->half_in[i] = {next_random(), next_random()};
 	RUN(c, copy_kernel, 64);
 	CHECK(memcmp(c.host->first, c.host->in[0], sizeof(c.host->first)) == 0);
 	CHECK(memcmp(c.host->out, c.host->in, 2 * sizeof(c.host->out[0])) == 0);
 	for (int i = 0; i < 64; i++)
-		CHECK_MSG(memcmp(&c.host->out[2][i], i % 2 == 0 ? &c.host->in[2][i] : &zero,
-			      sizeof(zero)) == 0,
+		CHECK_MSG(
+		    memcmp(&c.host->out[2][i], i % 2 == 0 ? &c.host->in[2][i] : &zero,
+			sizeof(zero)) == 0 &&
+			memcmp(&c.host->half_out[i],
+			    i % 2 == 0 ? (void *)&c.host->half_in[i] : &zero, sizeof(uint2)) == 0,
 		    "element %d", i);
 }
 
@@ -284,6 +295,48 @@ TEST(vectors)
 		int from = i < 128 ? i ^ 5 * 4 : 128 + ((i - 128) ^ 5 * 2);
 
 		CHECK_MSG(v.host->out[i] == v.host->in[from], "element %d", i);
+	}
+}
+
+enum { POWERS = 2048 };
+
+struct powers {
+	float in[POWERS], out[POWERS];
+};
+
+__global__ void
+powers_kernel(struct powers *p)
+{
+	for (int i = threadIdx.x; i < POWERS; i += blockDim.x)
+		p->out[i] = exp2_approx(p->in[i]);
+}
+
+/* "ex2.approx.ftz": a relative error of 2^-22 at most, half a unit of float32 beside it; subnormal
+   numbers are 0, in and out; +0 of -infinity, NaN of NaN. */
+TEST(powers_of_two)
+{
+	static const float edges[] = {0.0f, -0.0f, 0x1p-140f, -1.0f, -126.0f, -127.0f, -150.0f,
+	    -INFINITY, NAN, 127.5f, 200.0f};
+	both<struct powers> p(1);
+
+	for (int i = 0; i < POWERS; i++)
+		p.host->in[i] = i < (int)(sizeof(edges) / sizeof(*edges))
+				    ? edges[i]
+				    : (float)(next_random() >> 8) * 0x1p-17f - 126.0f;
+	RUN(p, powers_kernel, 128);
+	for (int i = 0; i < POWERS; i++) {
+		double want = exp2((double)p.host->in[i]), got = (double)p.host->out[i];
+		bool near = fabs(got - want) <= want * (0x1p-22 + 0x1p-24);
+
+		if (isnan(want))
+			near = isnan(got);
+		else if (want < 0x1p-126)
+			near = got == 0.0 && !signbit(got);
+		else if (want < 0x1p-126 * (1.0 + 0x1p-21))
+			near |= got == 0.0; /* it was a little less before it was 0 */
+		else if (want > 0x1p128)
+			near = isinf(got);
+		CHECK_MSG(near, "2^%a is %a", (double)p.host->in[i], got);
 	}
 }
 
@@ -387,4 +440,4 @@ TEST(sums_of_lanes)
 }
 
 TEST_MAIN(TEST_CASE(mma), TEST_CASE(ldmatrix), TEST_CASE(cp_async), TEST_CASE(vectors),
-    TEST_CASE(rounding), TEST_CASE(sums_of_lanes))
+    TEST_CASE(powers_of_two), TEST_CASE(rounding), TEST_CASE(sums_of_lanes))

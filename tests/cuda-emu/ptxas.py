@@ -47,4 +47,5 @@ def main():
     return 1 if spilled else 0
 
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(main())

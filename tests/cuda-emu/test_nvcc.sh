@@ -1,14 +1,14 @@
 #!/bin/sh
-# nvcc compiles every kernel for every architecture without a warning, none spills, and registers and
-# shared memory are those of the kept table. `test_nvcc.sh --write` keeps them anew. Another nvcc than
-# the table's is held to "no spills" alone; where there is none, that is said and nothing is tested.
+# nvcc compiles every kernel for every architecture without a warning, none spills, registers and
+# shared memory are those of the kept table, and so are the tensor-core loops' instructions.
+# `test_nvcc.sh --write` keeps them anew. Another nvcc than the tables' is held to "no spills" alone;
+# where there is none, that is said and nothing is tested.
 # Prints `N passed, N failed`.
 set -u
 cd "$(dirname "$0")/../.."
 build=${STEPD_BUILD:-build}
-table=tests/cuda-emu/resources.txt
 nvcc=${NVCC:-${CUDA:-/usr/local/cuda}/bin/nvcc}
-now=$build/cuda/resources.txt
+now=$build/cuda
 passed=0 failed=0
 
 ok() {
@@ -27,19 +27,23 @@ if [ ! -x "$nvcc" ]; then
 fi
 make --no-print-directory BUILD="$build" cuda >"$build/nvcc.log" 2>&1
 ok $? "nvcc: $(tail -n 20 "$build/nvcc.log")"
-{
-	"$nvcc" --version | sed -n 's/^Cuda compilation tools, //p'
-	echo "kernel arch registers shared-bytes stack-bytes"
-} >"$now"
-python3 tests/cuda-emu/ptxas.py "$build/cuda/kernels" >>"$now"
+version=$("$nvcc" --version | sed -n 's/^Cuda compilation tools, //p')
+printf '%s\n' "$version" "kernel arch registers shared-bytes stack-bytes" >"$now/resources.txt"
+python3 tests/cuda-emu/ptxas.py "$build/cuda/kernels" >>"$now/resources.txt"
 ok $? "a kernel spills"
-[ "${1-}" != --write ] || cp "$now" $table
-if [ "$(head -n 1 $table)" = "$(head -n 1 "$now")" ]; then
-	diff -u $table "$now"
-	ok $? "the kernels' resources are not those of $table (test_nvcc.sh --write keeps them)"
-else
-	echo "skipped: $table is of another nvcc"
-fi
+printf '%s\n' "$version" "kernel arch instructions HMMA LDSM LDGSTS MUFU HMMA-share" >"$now/loops.txt"
+python3 tests/cuda-emu/loops.py "$build"/cuda/kernels/flash*.cu.o >>"$now/loops.txt"
+ok $? "no loop of tensor cores is found"
+for table in resources.txt loops.txt; do
+	kept=tests/cuda-emu/$table
+	[ "${1-}" != --write ] || cp "$now/$table" $kept
+	if [ "$(head -n 1 $kept)" = "$version" ]; then
+		diff -u $kept "$now/$table"
+		ok $? "the kernels are not those of $kept (test_nvcc.sh --write keeps them)"
+	else
+		echo "skipped: $kept is of another nvcc"
+	fi
+done
 
 # What memory bounds moves 16 bytes a thread and access: each of these kernels has such accesses, for
 # every type that it is there for. One instruction of PTX is one of the machine here.

@@ -42,6 +42,16 @@ for source in tests/unit/test_op_*.c; do
 	test=$(basename "$source" .c)
 	run fast 2 "$test"
 	case $test in
+	test_op_attention)
+		# other kernels where a multiprocessor has less shared memory: that of sm_86
+		export EMU_SHARED=101376
+		for mode in fast asan race gcc; do
+			run $mode 3 $test forward_and_backward
+		done
+		unset EMU_SHARED
+		;;
+	esac
+	case $test in
 	test_op_head_loss)
 		for mode in asan race gcc; do
 			run $mode 3 $test loss_and_gradient refuses_targets not_finite_stays

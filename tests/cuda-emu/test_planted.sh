@@ -74,6 +74,7 @@ divergent_barrier|divergent __syncthreads|divergent __syncthreads|divergent __sy
 return_before_barrier|threads of the block returned|threads of the block returned|threads of the block returned|threads of the block returned
 shuffle_and_barrier|deadlock|deadlock|deadlock|deadlock
 misaligned|no multiple of 16|no multiple of 16|no multiple of 16|no multiple of 16
+bank_conflict|meet in their banks|meet in their banks|meet in their banks|meet in their banks
 freed|64 wrong|use-after-poison|RACE CHECK: access outside any allocation|64 wrong
 host_pointer|is not device memory|is not device memory|is not device memory|is not device memory
 host_writes|dies|AddressSanitizer|dies|dies

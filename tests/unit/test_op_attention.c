@@ -29,6 +29,13 @@ static const struct attention shapes[] = {
     {.heads = 1, .kv_heads = 1, .dim = 96, .sequences = 1, .start = {0, 41}},
     {.heads = 1, .kv_heads = 1, .dim = 128, .window = 20, .sequences = 2, .start = {0, 66, 70}},
     {.heads = 2, .kv_heads = 1, .dim = 256, .sequences = 2, .start = {0, 7, 24}},
+    /* and in them more than a block, an odd rest, groups, bounds of windows within a step */
+    {.heads = 4, .kv_heads = 2, .dim = 64, .sequences = 3, .start = {0, 129, 130, 333}},
+    {.heads = 3, .kv_heads = 1, .dim = 80, .window = 50, .sequences = 2, .start = {0, 1, 151}},
+    {.heads = 2, .kv_heads = 2, .dim = 96, .window = 97, .sequences = 2, .start = {0, 130, 191}},
+    {.heads = 3, .kv_heads = 1, .dim = 128, .sequences = 2, .start = {0, 213, 242}},
+    {.heads = 1, .kv_heads = 1, .dim = 128, .window = 1, .sequences = 1, .start = {0, 75}},
+    {.heads = 2, .kv_heads = 1, .dim = 256, .window = 33, .sequences = 2, .start = {0, 135, 150}},
 };
 enum { SHAPES = sizeof(shapes) / sizeof(shapes[0]) };
 

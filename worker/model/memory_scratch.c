@@ -22,7 +22,7 @@ enum {
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
 	CUDA_LINE = 256,	     /* gpu.h: line_up */
-	CUDA_TILE = 12,		     /* tiles.cu: a tile; each sequence has one at least */
+	CUDA_TILE = 2 * 12,	     /* tiles.cu: two tiles; each sequence has these at least */
 };
 
 struct sizes {
@@ -206,7 +206,7 @@ cuda(struct sizes *z)
 	const size_t rows = smaller(z->s->rows,
 	    smaller(CUDA_HEAD_ROWS, larger(CUDA_HEAD_LEAST, CUDA_HEAD_BYTES / (4 * V))));
 
-	need(z, area(z, T, H, 4));
+	need(z, area(z, T, H, z->s->act == OP_F32 ? 4 : 8)); /* attention's sums of rows */
 	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
 		    area(z, rows, 16, 1));
 	if (R != 0 && z->s->act == OP_F32 && z->s->backward)

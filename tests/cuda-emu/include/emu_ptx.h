@@ -75,6 +75,19 @@ bf16x2_bits(float low, float high)
 	return (uint32_t)bf16_bits(low) | (uint32_t)bf16_bits(high) << 16;
 }
 
+/* As far off as the hardware may be, up or down by a bit of x: 2^-22 of the result. */
+inline float
+exp2_approx(float x)
+{
+	unsigned bits = __float_as_uint(x);
+	double off = ((bits ^ bits >> 7) & 1) != 0 ? 0x1p-22 : -0x1p-22, y;
+
+	if ((bits & 0x7f800000) == 0)
+		x = 0.0f; /* subnormal */
+	y = exp2((double)x) * (1.0 + off);
+	return y < 0x1p-126 ? 0.0f : (float)y;
+}
+
 /* Tensor cores add a few products at a time to the sum, and cut off what float32 does not hold
    instead of rounding it (Fasi et al. 2021, of the A100; so do later ones). */
 enum { EMU_MMA_DEPTH = 8 };
@@ -148,6 +161,7 @@ mma_bf16(float d[4], const uint32_t a[4], const uint32_t b[2], int line = __buil
 
 struct emu_load {
 	uint16_t row[8]; /* read by its own lane, so the checkers see it */
+	unsigned place;	 /* of the eight of 16 bytes that the banks give at once */
 	uint32_t *r;
 	bool transpose;
 };
@@ -159,6 +173,14 @@ emu_load_all(void *const args[32], unsigned lanes)
 
 	if (lanes != ~0u)
 		emu_die("ldmatrix with lanes %08x", lanes);
+	for (int j = 0; j < 32; j += 8) {
+		unsigned taken = 0;
+
+		for (int l = j; l < j + 8; l++)
+			taken |= 1u << all[l]->place;
+		if (taken != 0xff)
+			emu_die("ldmatrix: rows %d to %d meet in their banks", j, j + 7);
+	}
 	for (int l = 0; l < 32; l++)
 		for (int j = 0; j < 4; j++) {
 			int row = l >> 2, col = (l & 3) * 2;
@@ -178,6 +200,7 @@ emu_ldmatrix(uint32_t r[4], const void *row, bool transpose, int line)
 
 	me.r = r;
 	me.transpose = transpose;
+	me.place = (unsigned)((uintptr_t)row >> 4 & 7);
 	emu_aligned(row, 16, "ldmatrix");
 	emu_check_shared(row, 16, "ldmatrix");
 	for (int i = 0; i < 8; i++)
@@ -212,6 +235,17 @@ inline void
 cp_async16(void *to, const void *from)
 {
 	cp_async16_or_zero(to, from, true);
+}
+
+inline void
+cp_async8_or_zero(void *to, const void *from, bool there)
+{
+	emu_aligned(to, 8, "cp.async");
+	emu_aligned(from, 8, "cp.async");
+	emu_check_shared(to, 8, "cp.async");
+	if (there)
+		emu_check_pointer("cp.async", from);
+	emu_pipe_copy(to, from, there ? 8 : 0, there ? 0 : 8);
 }
 
 inline void

@@ -174,6 +174,20 @@ products_of_branches(float *out, bool bug)
 	out[2 * threadIdx.x + 1] = d[1];
 }
 
+/* Eight rows of an ldmatrix in the same banks, or each in others. */
+__global__ void
+bank_conflict(float *out, bool bug)
+{
+	__shared__ __align__(16) uint16_t rows[32 * 72];
+	uint32_t r[4];
+
+	for (int i = threadIdx.x; i < 32 * 72; i += N)
+		rows[i] = 1;
+	__syncthreads();
+	ldmatrix_x4(r, rows + (threadIdx.x & 31) * (bug ? 64 : 72));
+	out[threadIdx.x] = (float)threadIdx.x + (float)(r[0] & 1) - 1.0f;
+}
+
 __global__ void
 shift_past(float *out, bool bug)
 {
@@ -208,6 +222,7 @@ run_rows_of_device(const struct plan *p)
 	X(misaligned_async, LAUNCH(misaligned_async, 1, N, 0, 0, p->out, p->in, p->bug))           \
 	X(async_to_device, LAUNCH(async_to_device, 1, N, 0, 0, p->out, p->in, p->bug))             \
 	X(misaligned_rows, LAUNCH(misaligned_rows, 1, 32, 0, 0, p->out, p->bug))                   \
+	X(bank_conflict, LAUNCH(bank_conflict, 1, N, 0, 0, p->out, p->bug))                        \
 	X(rows_of_device, run_rows_of_device(p))                                                   \
 	X(vector_of_shared, LAUNCH(vector_of_shared, 1, N, 0, 0, p->out, p->in, p->bug))           \
 	X(product_of_some, LAUNCH(product_of_some, 1, 32, 0, 0, p->out, p->bug))                   \
