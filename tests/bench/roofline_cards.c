@@ -16,18 +16,21 @@
  * arXiv 2501.12084). Ours works as it does and was never timed: the lower figures, and nowhere more
  * than products reach. PyTorch's scaled_dot_product_attention calls FlashAttention-2, on Hopper
  * cuDNN: 483 TFLOP/s on an H100 at 4,096 tokens (Shah et al. 2024, heads of 256).
+ *
+ * Cycles: a multiprocessor does 512 (GA102, AD104), 1,024 (GA100) or 2,048 (GH100) multiply-adds of
+ * bfloat16 a cycle (NVIDIA's white papers of these chips); an mma.m16n8k16 is 2,048.
  */
 static const struct roof_card cards[] = {
     /* NVIDIA A10 datasheet (2021): BF16 125 TF, 250 with sparsity; FP32 31.2 TF; 24 GB, 600 GB/s */
-    {"A10", 125, 31.2, 600, 24, 72, 0.60, 0.50, 0.50},
+    {"A10", 125, 31.2, 600, 24, 72, 0.60, 0.50, 0.50, 4},
     /* NVIDIA L4 datasheet (2023): BFLOAT16 242 TF with sparsity; FP32 30.3 TF; 24 GB, 300 GB/s */
-    {"L4", 121, 30.3, 300, 24, 58, 0.46, 0.46, 0.46},
+    {"L4", 121, 30.3, 300, 24, 58, 0.46, 0.46, 0.46, 4},
     /* NVIDIA A100 datasheet (2021), SXM 80 GB: BF16 312 TF, FP32 19.5 TF; 2,039 GB/s */
-    {"A100", 312, 19.5, 2039, 80, 108, 0.87, 0.50, 0.50},
+    {"A100", 312, 19.5, 2039, 80, 108, 0.87, 0.50, 0.50, 2},
     /* NVIDIA H100 datasheet (2023), SXM: BFLOAT16 1,979 TF with sparsity, FP32 67 TF; 3.35 TB/s */
-    {"H100", 989.5, 67, 3350, 80, 132, 0.80, 0.35, 0.49},
+    {"H100", 989.5, 67, 3350, 80, 132, 0.80, 0.35, 0.49, 1},
     /* NVIDIA H200 datasheet (2024), SXM: BFLOAT16 1,979 TF with sparsity, FP32 67 TF; 4.8 TB/s */
-    {"H200", 989.5, 67, 4800, 141, 132, 0.80, 0.35, 0.49},
+    {"H200", 989.5, 67, 4800, 141, 132, 0.80, 0.35, 0.49, 1},
 };
 
 /* Of the memory's speed, by kernels that only move: copies on an H100 reach 92 % of it. */
@@ -98,6 +101,7 @@ roof_rates_at_best(struct roof_rates *rates, const struct roof_card *card)
 	    .attention = peak,
 	    .single = card->single * 1e12,
 	    .bytes = card->gigabytes * 1e9,
+	    .shared = peak * card->cycles,
 	};
 }
 

@@ -17,6 +17,7 @@ struct roof_card {
 	/* Shares of teraflops that are reached: by large products of cuBLAS, by our flash
 	   attention, by what PyTorch calls for it. */
 	double product, attention, sdpa;
+	double cycles; /* of a multiprocessor, between two mma.m16n8k16 at the peak */
 };
 
 /* How kernels get to the device: ROOF_STREAM one after another by C, ROOF_GRAPH all of a step as

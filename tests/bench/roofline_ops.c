@@ -48,6 +48,29 @@ mixer_of(const struct roof_model *m, size_t layer)
 	    {{2 * key + value, value, heads, heads}, D, 4}, roof_single(D, value)};
 }
 
+/* The kernels of flash.cu and flash_backward.cu: cycles of shared memory (128 bytes each) for each
+   mma.m16n8k16, with heads of up to so many elements. Four for each LDSM and LDGSTS of a warp,
+   through its HMMA: tests/cuda-emu/loops.txt, those of sm_90 where an architecture has its own. */
+static const struct flash_cycles {
+	size_t head_dim;
+	double forward, q, kv;
+} flash_cycles[] = {
+    {64, 272.0 / 192, 288.0 / 192, 224.0 / 128},
+    {128, 304.0 / 192, 352.0 / 192, 640.0 / 256},
+    {256, 352.0 / 128, 576.0 / 192, 576.0 / 192},
+};
+
+/* Flops per second of one of them: tensor cores, unless shared memory is slower. */
+static double
+flash_rate(const struct roof_walk *w, double cycles)
+{
+	const double shared = w->rates->shared / cycles;
+
+	if (w->A == 4)
+		return w->rates->single;
+	return shared > 0 && shared < w->rates->attention ? shared : w->rates->attention;
+}
+
 /* Causal scores: half of T * T. Forward two products, backward five (Dao 2023), of which
    flash_backward.cu does two a second time, and four where heads are wider than 128. */
 static void
@@ -57,18 +80,20 @@ attention(struct roof_walk *w, bool backward)
 	const double T = w->T, A = w->A, q = (double)(m->heads * m->head_dim);
 	const double kv = (double)(m->kv_heads * m->head_dim), H = (double)m->heads;
 	const double flops = T * (T + 1) * q, again = m->head_dim > 128;
-	const double rate = A == 4 ? w->rates->single : w->rates->attention;
+	const struct flash_cycles *cycles = flash_cycles;
 
+	while (cycles->head_dim < m->head_dim)
+		cycles++;
 	if (!backward) {
-		roof_op(
-		    w, ROOF_ATTENTION, 2 * flops, A * T * (2 * q + 2 * kv) + 4 * T * H, rate, 1);
+		roof_op(w, ROOF_ATTENTION, 2 * flops, A * T * (2 * q + 2 * kv) + 4 * T * H,
+		    flash_rate(w, cycles->forward), 1);
 		return;
 	}
-	roof_moves(w, ROOF_ATTENTION_BACKWARD, 2 * A * T * q + 4 * T * H);
-	roof_op(
-	    w, ROOF_ATTENTION_BACKWARD, 2 * flops, A * T * (3 * q + 2 * kv) + 8 * T * H, rate, 1.5);
-	roof_op(w, ROOF_ATTENTION_BACKWARD, 3 * flops, A * T * (2 * q + 4 * kv) + 8 * T * H, rate,
-	    again ? 2 : 4.0 / 3);
+	roof_moves(w, ROOF_ATTENTION_BACKWARD, 2 * A * T * q + 12 * T * H);
+	roof_op(w, ROOF_ATTENTION_BACKWARD, 2 * flops, A * T * (3 * q + 2 * kv) + 8 * T * H,
+	    flash_rate(w, cycles->q), 1.5);
+	roof_op(w, ROOF_ATTENTION_BACKWARD, 3 * flops, A * T * (2 * q + 4 * kv) + 8 * T * H,
+	    flash_rate(w, cycles->kv), again ? 2 : 4.0 / 3);
 }
 
 /* The chunked form (Yang et al. 2024), per value head and token: three products with the state and

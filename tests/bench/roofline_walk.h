@@ -41,6 +41,9 @@ struct roof_rates {
 	double attention; /* the same in flash attention */
 	double single;	  /* float32 outside of tensor cores */
 	double bytes;
+	/* Flops of tensor cores, if for each mma.m16n8k16 a multiprocessor's shared memory had one
+	   cycle; 0 where it is no bound. */
+	double shared;
 	size_t processors; /* that the tiles of a product fill in waves; 0 where none are counted */
 };
 
