@@ -1,29 +1,42 @@
 /* Linear layers with a frozen matrix, and the output head without its loss. */
 #include "kernels/blas.h"
-#include "kernels/lanes.h"
+#include "kernels/vector.h"
 
+enum { BIAS_BLOCK = 128 }; /* threads of a row */
+
+template <int N, typename A>
+__device__ __forceinline__ void
+bias_some(size_t i, A *out, const float *bias)
+{
+	floats<N> x = load_some<N>(out, i), b = load_some<N>(bias, i);
+
+#pragma unroll
+	for (int j = 0; j < N; j++)
+		x.at[j] += b.at[j];
+	store_some<N>(out, i, x);
+}
+
+/* One block a row. */
 template <typename A>
 __global__ void
-bias_kernel(A *out, const float *bias, size_t width, size_t n)
+bias_kernel(A *out, const float *bias, size_t width)
 {
-	for (size_t i = grid_first(); i < n; i += grid_stride())
-		store(out, i, load(out, i) + bias[i % width]);
+	BLOCK_ELEMENTS(
+	    4, whole_rows(width, out, bias), width, bias_some, out + blockIdx.x * width, bias);
 }
 
 enum op_status
 op_linear(struct op_context *ctx, void *out, const void *x, const struct op_matrix *w,
     const float *bias, bool accumulate, size_t tokens)
 {
-	size_t n = tokens * w->rows;
-
 	GPU_TRY(blas_forward(ctx, out, ctx->compute, x, w, accumulate, tokens));
-	if (bias == NULL || n == 0)
+	if (bias == NULL || tokens == 0)
 		return OP_OK;
 	if (ctx->compute == OP_BF16)
-		return GPU_RUN(ctx, bias_kernel<bf16>, gpu_blocks(ctx, n), GPU_BLOCK, 0,
-		    (bf16 *)out, bias, w->rows, n);
-	return GPU_RUN(ctx, bias_kernel<float>, gpu_blocks(ctx, n), GPU_BLOCK, 0, (float *)out,
-	    bias, w->rows, n);
+		return GPU_RUN(ctx, bias_kernel<bf16>, (unsigned)tokens, BIAS_BLOCK, 0, (bf16 *)out,
+		    bias, w->rows);
+	return GPU_RUN(
+	    ctx, bias_kernel<float>, (unsigned)tokens, BIAS_BLOCK, 0, (float *)out, bias, w->rows);
 }
 
 enum op_status

@@ -71,6 +71,7 @@ dropout dropout_kernel
 elementwise round_kernel add_kernel
 gemm convert_kernel
 head_loss softmax_kernel gradient_kernel
+linear bias_kernel
 lora_parts split_kernel sum_kernel join_kernel
 reduce sum_squares_kernel first_nonfinite_kernel
 rmsnorm rmsnorm_rows_kernel rmsnorm_backward_rows_kernel
