@@ -148,7 +148,7 @@ norm(enum op_dtype type)
 {
 	struct rig r = rig_open(type, 1);
 	struct twice x = floats(&r, 1), out = act(&r, 2), dx = floats(&r, 3);
-	struct twice rstd = twice(&r, ROWS, 1, 1, sizeof(float), NULL);
+	struct twice rstd = twice(&r, ROWS, 1, 1, sizeof(float), NULL), branch = act(&r, 5);
 	float *w = random_floats(WIDTH, 1.0f, 4), *weight = rig_f32(&r, w, WIDTH);
 
 	for (int i = 0; i < 2; i++)
@@ -158,6 +158,11 @@ norm(enum op_dtype type)
 	for (int i = 0; i < 2; i++)
 		OK(op_rmsnorm_backward(r.ctx, dx.at[i], out.at[i], out.at[i], x.at[i], weight,
 		    rstd.at[i], false, rstd.n[i], WIDTH));
+	check_same(&r, &dx, 0);
+	check_same(&r, &out, 0);
+	for (int i = 0; i < 2; i++)
+		OK(op_add_rmsnorm(r.ctx, out.at[i], rstd.at[i], dx.at[i], x.at[i], branch.at[i],
+		    weight, 1e-5f, false, rstd.n[i], WIDTH));
 	check_same(&r, &dx, 0);
 	check_same(&r, &out, 0);
 	free(w);
