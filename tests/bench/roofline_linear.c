@@ -95,6 +95,12 @@ roof_linears(struct roof_walk *w, const struct roof_group *g)
 {
 	for (size_t i = 0; i < g->count; i++)
 		roof_product(w, ROOF_LINEAR, w->T, g->outputs[i], g->K, w->A, 2 * w->A);
+	roof_lora(w, g);
+}
+
+void
+roof_lora(struct roof_walk *w, const struct roof_group *g)
+{
 	if (w->A == 4)
 		lora_f32(w, g, false, false);
 	else

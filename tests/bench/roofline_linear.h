@@ -19,6 +19,8 @@ struct roof_group roof_single(double N, double K);
 double roof_outputs(const struct roof_group *g);
 /* forward.c: linears. The adapter's share is written first, what W gives is added to it. */
 void roof_linears(struct roof_walk *w, const struct roof_group *g);
+/* The adapter's share of that. */
+void roof_lora(struct roof_walk *w, const struct roof_group *g);
 /* backward.c: linears_backward; without W where nothing below needs the gradient. */
 void roof_linears_backward(struct roof_walk *w, const struct roof_group *g, bool lowest);
 

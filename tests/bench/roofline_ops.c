@@ -154,8 +154,12 @@ mlp_forward(struct roof_walk *w, size_t layer)
 
 	roof_linears(w, &first);
 	roof_moves(w, ROOF_SWIGLU, 3 * w->A * T * F);
+	if (w->again) { /* what the layer gave is the next one's x */
+		roof_lora(w, &last);
+		return;
+	}
 	roof_linears(w, &last);
-	residual(w, !w->again && layer + 1 < w->m->layers);
+	residual(w, layer + 1 < w->m->layers);
 }
 
 /* In bfloat16 dx is written rounded too. */

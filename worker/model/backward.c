@@ -229,7 +229,7 @@ backward_layers(const struct pass *p)
 		const bool again = layer + 1 < p->acts->shape.recompute;
 
 		if (again)
-			OP_TRY(forward_layer(p, layer));
+			OP_TRY(forward_again(p, layer));
 		OP_TRY(mlp_backward(p, layer, again || layer + 1 == L));
 		OP_TRY(attention_backward(p, layer, layer == lowest));
 	}

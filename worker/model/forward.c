@@ -138,27 +138,40 @@ attention(const struct pass *p, size_t layer)
 	    p, l->middle, l->x, l->attended, layer, LINEAR_O, p->model->blocks[layer].mlp_norm);
 }
 
-/* next layer's x = middle + down(silu(gate) * up) with gate, up from normed = norm(middle); and
-   normed = the norm of that x by `next`, unless NULL */
+/* swiglu = silu(gate) * up, with gate, up from normed = norm(middle) */
 static enum op_status
-mlp(const struct pass *p, size_t layer, const float *next)
+gates(const struct pass *p, size_t layer)
 {
 	const struct activations *a = p->acts;
 	const struct layer_activations *l = &a->layers[layer];
 
 	OP_TRY(linears(p, (void *[]){l->gate, l->up}, a->normed, layer, LINEAR_GATE, 2));
-	OP_TRY(op_swiglu(p->model->ops, a->swiglu, l->gate, l->up,
-	    p->batch->packing.tokens * p->model->config->mlp_width));
-	return linear_residual(
-	    p, a->layers[layer + 1].x, l->middle, a->swiglu, layer, LINEAR_DOWN, next);
+	return op_swiglu(p->model->ops, a->swiglu, l->gate, l->up,
+	    p->batch->packing.tokens * p->model->config->mlp_width);
+}
+
+/* next layer's x = middle + down(swiglu); and normed = the norm of that x by `next`, unless NULL */
+static enum op_status
+mlp(const struct pass *p, size_t layer, const float *next)
+{
+	const struct activations *a = p->acts;
+
+	OP_TRY(gates(p, layer));
+	return linear_residual(p, a->layers[layer + 1].x, a->layers[layer].middle, a->swiglu, layer,
+	    LINEAR_DOWN, next);
 }
 
 enum op_status
-forward_layer(const struct pass *p, size_t layer)
+forward_again(const struct pass *p, size_t layer)
 {
-	OP_TRY(norm(p, p->acts->layers[layer].x, p->model->blocks[layer].attention_norm));
+	const struct activations *a = p->acts;
+	/* Nobody reads the adapter's share of `down`: where there is room at this time. */
+	void *unread = a->shape.act == OP_F32 ? a->dnormed : a->branch;
+
+	OP_TRY(norm(p, a->layers[layer].x, p->model->blocks[layer].attention_norm));
 	OP_TRY(attention(p, layer));
-	return mlp(p, layer, NULL);
+	OP_TRY(gates(p, layer));
+	return lora(p, &unread, a->swiglu, layer, LINEAR_DOWN, 1);
 }
 
 enum op_status
@@ -228,7 +241,7 @@ forward_blame(const struct pass *p, char *name, size_t size)
 	}
 	for (size_t l = 0; l < c->layer_count; l++) {
 		if (l < p->acts->shape.recompute)
-			OP_TRY(forward_layer(p, l)); /* its middle was another layer's since */
+			OP_TRY(forward_again(p, l)); /* its middle was another layer's since */
 		OP_TRY(op_first_nonfinite(ops, &at, layers[l].middle, n));
 		model_module_name(module, sizeof(module), c, l, at < n ? "self_attn" : "mlp");
 		if (at == n)

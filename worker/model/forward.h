@@ -16,8 +16,10 @@
    if the activations were cut for backward, every layer's part is kept. */
 enum op_status forward_layers(const struct pass *p);
 
-/* Runs one layer again over the x that it was given: the same values, bit for bit. */
-enum op_status forward_layer(const struct pass *p, size_t layer);
+/* Runs again, over the x that a layer was given, what of it is kept for backward, and leaves its
+   last norm and SwiGLU's output: the same values, bit for bit. What the layer gave is not computed:
+   it is the next one's x. The activations were cut for backward. */
+enum op_status forward_again(const struct pass *p, size_t layer);
 
 /* acts->logp (M) = log p of each supervised row's target. Where the activations were cut for
    backward, dhead (M, D) is set as well. After forward_layers. */
