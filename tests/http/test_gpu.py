@@ -18,7 +18,8 @@ SEED = int(sys.argv[2]) if len(sys.argv) > 2 else 1
 ERRORS = {"launch": ((719, 1), (700, 1), (214, 1), (701, 0), (2, 0)), "malloc": ((2, 0), (46, 0)), "free": ((719, 0),),
           "copy": ((719, 1), (700, 0), (214, 1)), "set": ((719, 1), (700, 0)), "stream": ((2, 0), (46, 0)),
           "sync": ((719, 0), (214, 0), (999, 0)), "error": ((700, 0),), "device": ((35, 0), (46, 0), (100, 0)),
-          "blas": ((1, 0), (3, 0)), "gemm": ((13, 0), (3, 0), (700, 1))}
+          "capture": ((900, 0), (2, 0), (719, 0)), "graph": ((719, 1), (700, 0), (2, 0)), "blas": ((1, 0), (3, 0)),
+          "gemm": ((13, 0), (3, 0), (700, 1))}
 HERE = os.path.exists(WORKER)
 if not HERE:
     print("skipped: no emulated worker in this build")
@@ -146,6 +147,22 @@ def out_of_memory():
         t.close(t.opened(base_model="tiny", maximum_datum_tokens=64))
 
 
+@fault("the driver of a GPU makes no CUDA graph", "the work is done as it comes, the same; the log says why, once")
+def no_graphs():
+    with Gpu() as t:
+        run = Run(t)
+        want = run.evaluate()[:2]
+        t.page.arm("capture", 1, 900, every=True)
+        for _ in range(3):
+            run.number += 1
+            got = run.evaluate()[:2]
+            check(got == want and got[0] == 200 and t.page.fired > 0, "the same", want, got, t.page.fired)
+        t.page.disarm()
+        told = t.logged().count("steps go on without CUDA graphs: cudaStreamBeginCapture: operation not permitted")
+        check(told == 1 and t.status(run.session)["restarts"] == 0, "told", told, t.logged())
+        t.close(run.session, "?force=true")
+
+
 @fault("a GPU's memory loses bits (ECC)",
        "503; device_ecc; no worker there until a probe computes, then the session is back by itself")
 def memory_error():
@@ -236,10 +253,10 @@ def lost_while_opening():
             check(t.ask("GET", "/v1/sessions")[1] == {"sessions": []}, "none is remembered")
             until("free again", lambda: t.slot() == "free")
         # Without what is free there is no plan: not one without a limit.
-        t.page.arm("device", 1, 2, only="cudaMemGetInfo")
+        t.page.arm("device", 1, 2, only="cudaMemGetInfo", every=True)  # also asked for before it
         status, body, _ = t.open(base_model="tiny", maximum_datum_tokens=64)
         t.page.disarm()
-        check(status == 507 and "cudaMemGetInfo" in body["detail"] and t.page.fired == 1, "no plan", status, body)
+        check(status == 507 and "cudaMemGetInfo" in body["detail"] and t.page.fired > 0, "no plan", status, body)
         until("free again", lambda: t.slot() == "free")
         run = Run(t)
         run.step()
@@ -273,7 +290,7 @@ def at_random():
         run = Run(t)
         run.hurries = True
         calls = {}
-        for operation in ("train", "evaluate", "generate", "save", "recover"):
+        for operation in ("train", "evaluate", "evaluate", "generate", "save", "recover"):  # the second of graphs
             t.page.note()
             one(run, operation, "host", 1, 2, False)
             calls.update(((operation, kind), n) for kind, n in t.page.noted().items() if kind in ERRORS)
@@ -298,6 +315,7 @@ if HERE:
 illegal_address()
 blamed()
 out_of_memory()
+no_graphs()
 memory_error()
 lost()
 late()
