@@ -17,7 +17,8 @@ check_counted(size_t layers, size_t vocabulary, size_t tokens, size_t recompute)
 	static int32_t ids[LONGEST_DATUM + 1];
 	static uint8_t supervised[LONGEST_DATUM + 1];
 	static struct emu_fail_page page, none;
-	static const struct roof_rates rates = {1e12, 1e12, 1e12, 1e12, 0};
+	static const struct roof_rates rates = {
+	    .flops = 1e12, .attention = 1e12, .single = 1e12, .bytes = 1e12};
 	const struct tiny_model tiny = {.layers = layers,
 	    .width = 64,
 	    .heads = 2,
