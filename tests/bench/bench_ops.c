@@ -137,7 +137,7 @@ elementwise(void)
 	double n = 4e-9 * (double)T, d_model = (double)D, size = act == OP_BF16 ? 2 : 4;
 	double narrow = 1e-9 * (double)T * size;
 
-	MEASURE("rmsnorm", 2 * L + 2, (n + narrow) * d_model, "GB/s",
+	MEASURE("rmsnorm", 2 * L + 1, (n + narrow) * d_model, "GB/s",
 	    op_rmsnorm(ctx, b, rstd, a, zeros, 1e-5f, false, T, D));
 	MEASURE("rmsnorm_backward", 2 * L, (3 * n + (act == OP_BF16 ? 2 : 1) * narrow) * d_model,
 	    "GB/s",
@@ -146,7 +146,8 @@ elementwise(void)
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, false, H, E));
 	MEASURE("rope k", 2 * L, narrow * (double)(G * E) * 2, "GB/s",
 	    op_rope(ctx, b, &packing, zeros, E / 2, 1.0f, true, G, E));
-	MEASURE("swiglu", 2 * L, narrow * (double)F * 3, "GB/s", op_swiglu(ctx, c, a, b, T * F));
+	MEASURE(
+	    "swiglu", 2 * L - 1, narrow * (double)F * 3, "GB/s", op_swiglu(ctx, c, a, b, T * F));
 	MEASURE("swiglu_backward", L, narrow * (double)F * 5, "GB/s",
 	    op_swiglu_backward(ctx, c, d, c, a, b, T * F));
 	MEASURE("add_rmsnorm", 2 * L - 1, (2 * n + 2 * narrow) * d_model, "GB/s",
