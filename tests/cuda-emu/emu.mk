@@ -102,7 +102,8 @@ $(EMU_BUILD)/fast/launches: $(EMU_BUILD)/fast/tests/cuda-emu/launches.c.o $(ROOF
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
 cuda-emu: $(EMU_BUILD)/fast/launches
 # A trainer whose CUDA calls fail.
-$(EMU_BUILD)/fast/failing: $(EMU_BUILD)/fast/tests/cuda-emu/failing.c.o $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
+EMU_FAILING := $(patsubst %,$(EMU_BUILD)/fast/%.o,$(wildcard tests/cuda-emu/failing*.c))
+$(EMU_BUILD)/fast/failing: $(EMU_FAILING) $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \
 		$(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
 .PHONY: cuda-emu-fail
