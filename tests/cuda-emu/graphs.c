@@ -1,82 +1,13 @@
 /*
  * Passes that are CUDA graphs when they come again (kernels/repeat.h), on the emulated device: to
- * the byte what they are without, in sessions side by side, and really launched so; what becomes of
- * them where memory lacks, and where they cannot be made. Prints `N passed, N failed`.
+ * the byte what they are without, in sessions side by side, and really launched so, also where they
+ * cannot be made. Their memory: graphs_memory.c. Prints `N passed, N failed`.
  */
-#include "emu_count.h"
-#include "kernels/repeat.h"
 #include "tests/cuda-emu/fail.h"
-#include "tests/unit/trainer_fixture.h"
+#include "tests/cuda-emu/session_pair.h"
 #include "worker/train/evaluate.h"
 
-enum { PAIR = 2, DEEP = 3, ROOM = 16 << 20, WHOLE = 64 /* tokens: all datums */ };
-
-/* Two sessions that are given the same: the first without graphs, the second with. */
-struct pair {
-	struct fixture f[PAIR];
-	float *values[PAIR]; /* (3, adapter's size) */
-	size_t size;
-};
-
-static void
-open_pair(
-    struct pair *p, size_t layers, enum op_dtype compute, const struct trainer_options *options)
-{
-	struct tiny_model deep = tiny_default;
-
-	deep.layers = layers;
-	for (int i = 0; i < PAIR; i++) {
-		struct trainer_options o = *options;
-
-		o.graphs = i == 1;
-		o.datum_tokens = LONGEST;
-		o.micro_batch = o.micro_batch != 0 ? o.micro_batch : WHOLE;
-		setup_model(&p->f[i], &deep, compute, &o);
-		free(random_adapter(&p->f[i]));
-		p->size = trainer_adapter(p->f[i].t)->size;
-		p->values[i] = malloc(3 * p->size * sizeof(float));
-	}
-}
-
-static void
-close_pair(struct pair *p)
-{
-	for (int i = 0; i < PAIR; i++) {
-		CHECK_STR(repeat_trouble(p->f[i].ops), "");
-		free(p->values[i]);
-		teardown(&p->f[i]);
-	}
-}
-
-static struct repeat_counts
-counted(const struct pair *p)
-{
-	CHECK(repeat_counted(p->f[0].ops).launched == 0);
-	return repeat_counted(p->f[1].ops);
-}
-
-/* A step of the datums in `order`, in both sessions; afterwards all of them is alike. */
-static void
-step_pair(struct pair *p, const size_t *order, size_t count)
-{
-	struct trainer_result result[PAIR];
-	struct refusal r = {0};
-
-	memset(result, 0, sizeof(result));
-	for (int i = 0; i < PAIR; i++) {
-		struct fixture *f = &p->f[i];
-		const struct datum *list[DATUMS];
-		float *v = p->values[i];
-
-		for (size_t n = 0; n < count; n++)
-			list[n] = &f->datums[order[n]];
-		CHECK_MSG(trainer_step(f->t, list, count, 1e-2, &result[i], &r) == 0, "%s", r.text);
-		CHECK(trainer_get(f->t, v, v + p->size, v + 2 * p->size, &r) == 0);
-	}
-	CHECK_MSG(result[0].loss == result[1].loss, "%a, %a", result[0].loss, result[1].loss);
-	CHECK(result[0].gradient_norm == result[1].gradient_norm && result[0].loss > 0);
-	CHECK(memcmp(p->values[0], p->values[1], 3 * p->size * sizeof(float)) == 0);
-}
+enum { DEEP = 3, ROOM = 16 << 20 };
 
 static void
 evaluate_pair(struct pair *p, bool adapter)
@@ -92,8 +23,6 @@ evaluate_pair(struct pair *p, bool adapter)
 	CHECK(memcmp(sums[0], sums[1], sizeof(sums[0])) == 0);
 	CHECK(memcmp(logp[0], logp[1], sizeof(logp[0])) == 0);
 }
-
-static const size_t all[] = {0, 1, 2, 3}, fewer[] = {3, 1};
 
 /* The memory in which all layers of the largest micro-batch are recomputed. */
 static void
@@ -258,94 +187,6 @@ TEST(sizes_of_tiles_are_told_apart)
 	op_close(a.ops);
 }
 
-/* With so many bytes for graphs, steps of two shapes in turn. How many graphs there are then. */
-static struct repeat_counts
-two_in_turn(size_t bytes)
-{
-	struct trainer_options o = plain;
-	struct repeat_counts c;
-	struct pair p;
-
-	open_pair(&p, 1, OP_F32, &o);
-	repeat_allow(p.f[1].ops, bytes);
-	for (int i = 0; i < 6; i++) {
-		step_pair(&p, all, DATUMS);
-		step_pair(&p, fewer, 2);
-	}
-	c = counted(&p);
-	CHECK_MSG(c.bytes <= bytes, "%zu of %zu", c.bytes, bytes);
-	/* one shape for a while: the other one's graph makes room */
-	for (int i = 0; i < 4; i++)
-		step_pair(&p, fewer, 2);
-	if (c.graphs == 1)
-		CHECK(counted(&p).launched == c.launched + 4 && counted(&p).graphs == 1);
-	CHECK(counted(&p).bytes <= bytes);
-	close_pair(&p);
-	return c;
-}
-
-TEST(graphs_keep_to_their_memory)
-{
-	const struct repeat_counts both = two_in_turn(ROOM);
-	struct repeat_counts one = two_in_turn(both.bytes - 1), none = two_in_turn(both.bytes / 4);
-
-	CHECK(both.graphs == 2 && both.launched == 10);
-	/* the first stays, and the other is never recorded */
-	CHECK_MSG(one.graphs == 1 && one.launched == 5 && one.recorded == 1, "%zu %zu %zu",
-	    one.graphs, (size_t)one.launched, (size_t)one.recorded);
-	CHECK(none.graphs == 0 && none.launched == 0 && none.recorded == 1);
-	CHECK(two_in_turn(0).recorded == 0);
-}
-
-/* What somebody else asks for comes first, and then there are graphs again. */
-TEST(graphs_give_way)
-{
-	struct trainer_options o = plain;
-	void *memory, *more;
-	size_t most;
-	struct pair p;
-
-	open_pair(&p, 1, OP_F32, &o);
-	for (int i = 0; i < 3; i++)
-		step_pair(&p, all, DATUMS);
-	CHECK(counted(&p).graphs == 1 && counted(&p).bytes > 1024);
-	for (most = 1ul << 40; op_alloc(p.f[0].ops, &memory, most) != OP_OK;)
-		most -= most > 1 << 20 ? most / 1024 : 512;
-	/* no graph of the other context's was asked to go */
-	CHECK(counted(&p).graphs == 1);
-	CHECK(op_alloc(p.f[1].ops, &more, 1024 + counted(&p).bytes / 2) == OP_OK);
-	CHECK(counted(&p).graphs == 0 && counted(&p).bytes == 0);
-	CHECK(op_free(p.f[1].ops, more) == OP_OK);
-	CHECK(op_free(p.f[0].ops, memory) == OP_OK);
-	for (int i = 0; i < 3; i++)
-		step_pair(&p, all, DATUMS);
-	CHECK(counted(&p).graphs == 1 && counted(&p).launched == 4);
-	close_pair(&p);
-}
-
-/* A trainer that goes takes its graphs along: the next one's addresses may be the same. */
-TEST(graphs_do_not_outlive_their_memory)
-{
-	struct trainer_options o = plain;
-	struct pair p;
-
-	open_pair(&p, 1, OP_F32, &o);
-	for (int round = 0; round < 2; round++) {
-		for (int i = 0; i < 3; i++)
-			step_pair(&p, all, DATUMS);
-		CHECK(counted(&p).graphs == 1 && counted(&p).launched == 2 * (uint64_t)(round + 1));
-		if (round == 1)
-			break;
-		for (int i = 0; i < PAIR; i++) {
-			trainer_free(p.f[i].t);
-			CHECK(repeat_counted(p.f[i].ops).graphs == 0);
-			o.graphs = i == 1;
-			open_trainer(&p.f[i], &o);
-		}
-	}
-	close_pair(&p);
-}
-
 /* Any call about graphs, and any op while it is recorded, fails in itself: the step is what it is
    without graphs, and there are none from then on. */
 static void
@@ -387,38 +228,13 @@ TEST(what_cannot_be_a_graph_is_done_as_it_comes)
 		check_trouble(EMU_GRAPH, 1 + (uint32_t)n % 2, errors[n]);
 }
 
-/* Nothing of ours is allocated, and nobody waits more often than without graphs. */
-TEST(graphs_neither_allocate_nor_wait)
-{
-	struct trainer_options o = plain;
-	struct fixture f;
-
-	o.graphs = true;
-	o.datum_tokens = LONGEST;
-	setup(&f, OP_BF16, &o);
-	for (int i = 0; i < 4; i++) {
-		const struct emu_counts before = emu_counted();
-		struct emu_counts after;
-
-		step(&f, 1e-2);
-		after = emu_counted();
-		CHECK_MSG(after.allocations == before.allocations, "step %d", i);
-		CHECK_MSG(after.waits == before.waits + 2, "step %d", i);
-	}
-	CHECK(repeat_counted(f.ops).launched == 3);
-	teardown(&f);
-}
-
 int
 main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {TEST_CASE(steps_are_the_same_to_the_byte),
 	    TEST_CASE(and_with_dropout), TEST_CASE(packings_of_the_same_counts_share_a_graph),
 	    TEST_CASE(more_sequences_are_another_graph), TEST_CASE(sizes_of_tiles_are_told_apart),
-	    TEST_CASE(graphs_keep_to_their_memory), TEST_CASE(graphs_give_way),
-	    TEST_CASE(graphs_do_not_outlive_their_memory),
-	    TEST_CASE(what_cannot_be_a_graph_is_done_as_it_comes),
-	    TEST_CASE(graphs_neither_allocate_nor_wait), {NULL, NULL}};
+	    TEST_CASE(what_cannot_be_a_graph_is_done_as_it_comes), {NULL, NULL}};
 
 	setenv("EMU_MEMORY", "67108864", 1);
 	return test_main(cases, argc, argv);
