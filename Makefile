@@ -95,6 +95,8 @@ $(BUILD)/tests/test_roofline: $(ROOFLINE_OBJ)
 $(BUILD)/tests/roofline: $(BUILD)/tests/bench/roofline.o $(ROOFLINE_OBJ) $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(WORKER_LIBS)
+# Whole steps, timed, on a device: emulated or real.
+BENCH_STEP_OBJ := $(call objects,$(addprefix tests/bench/,bench_step.c bench_session.c random_model.c)) $(ROOFLINE_OBJ)
 # What tests/peft compares with real PEFT.
 $(BUILD)/tests/peft_archive: $(BUILD)/tests/peft/peft_archive.o $(BUILD)/libworker.a $(BUILD)/libkernels.a $(BUILD)/libipc.a
 	@mkdir -p $(@D)

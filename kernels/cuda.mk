@@ -33,7 +33,7 @@ $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)
 $(BUILD)/cuda/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 # Needs a folder of the model's size, and is of the worker: loading, planning and stepping are its.
-$(BUILD)/cuda/bench_step: $(addprefix $(BUILD)/tests/bench/,bench_step.o random_model.o) $(ROOFLINE_OBJ) $(BUILD)/libworker.a \
+$(BUILD)/cuda/bench_step: $(BENCH_STEP_OBJ) $(BUILD)/libworker.a \
 		$(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 $(BUILD)/cuda/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(BUILD)/cuda/libkernels.a

@@ -12,81 +12,20 @@
  * config.json to standard output.
  */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "kernels/device.h"
 #include "kernels/repeat.h"
+#include "tests/bench/bench_session.h"
 #include "tests/bench/random_model.h"
 #include "tests/bench/roofline_cards.h"
 #include "tests/bench/roofline_ops.h"
-#include "worker/train/step.h"
 
-enum { RANK = 8, MOST = 4, RUNS = 4, TWICE = 3 };
+enum { RUNS = 4, TWICE = 3 };
 
 static const struct roof_model tiny = {"tiny", 2, 64, 2, 1, 64, 96, 512, true, 0, 0, 0, 0};
-
-struct bench {
-	const struct roof_model *model;
-	enum op_dtype compute;
-	size_t tokens;
-	struct op_context *ops;
-	struct model_files *files;
-	struct trainer *t;
-	const char *device;
-	struct roof_rates rates; /* measured */
-	struct datum datums[MOST];
-	const struct datum *list[MOST];
-	int passed, failed;
-};
-
-static char folder[1024];
-
-static double
-seconds(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static void
-leave(void)
-{
-	random_model_remove(folder);
-	rmdir(folder);
-}
-
-static void __attribute__((format(printf, 1, 2), noreturn)) die(const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vprintf(format, args);
-	va_end(args);
-	printf("\n0 passed, 1 failed\n");
-	exit(1);
-}
-
-static void
-check(enum op_status status, const struct op_context *ops)
-{
-	if (status != OP_OK)
-		die("%s", op_last_error(ops));
-}
-
-static void
-tell(struct bench *b, bool holds, const char *what)
-{
-	*(holds ? &b->passed : &b->failed) += 1;
-	if (!holds)
-		printf("failed: %s\n", what);
-}
 
 static void *
 random_memory(struct op_context *ops, size_t bytes)
@@ -95,12 +34,12 @@ random_memory(struct op_context *ops, size_t bytes)
 	void *device = NULL;
 
 	if (host == NULL)
-		die("no memory");
+		bench_die("no memory");
 	for (size_t i = 0; i < bytes / 2; i++) /* bfloat16, or float32 of two, near 1 */
 		host[i] = (uint16_t)(0x3f00 | (i * 40503u >> 7 & 0x807f));
-	check(op_alloc(ops, &device, bytes), ops);
-	check(op_upload(ops, device, host, bytes), ops);
-	check(op_sync(ops), ops);
+	bench_check(op_alloc(ops, &device, bytes), ops);
+	bench_check(op_upload(ops, device, host, bytes), ops);
+	bench_check(op_sync(ops), ops);
 	free(host);
 	return device;
 }
@@ -110,10 +49,10 @@ random_memory(struct op_context *ops, size_t bytes)
 	do {                                                                                       \
 		(least) = 1e30;                                                                    \
 		for (int run = 0; run <= RUNS; run++) {                                            \
-			double begin = seconds();                                                  \
-			check(call, ops);                                                          \
-			check(op_sync(ops), ops);                                                  \
-			begin = seconds() - begin;                                                 \
+			double begin = bench_seconds();                                            \
+			bench_check(call, ops);                                                    \
+			bench_check(op_sync(ops), ops);                                            \
+			begin = bench_seconds() - begin;                                           \
 			(least) = run > 0 && begin < (least) ? begin : (least);                    \
 		}                                                                                  \
 	} while (0)
@@ -134,31 +73,10 @@ measure_peaks(struct bench *b)
 	b->rates.bytes = (double)(n * n * (8 + size)) / time;
 	printf("this device: %.1f TFLOP/s in a product of %zu, %.0f GB/s\n", b->rates.flops / 1e12,
 	    n, b->rates.bytes / 1e9);
-	check(op_free(b->ops, x), b->ops);
-	check(op_free(b->ops, w), b->ops);
-	check(op_free(b->ops, out), b->ops);
-	check(op_free(b->ops, in), b->ops);
-}
-
-static void
-make_datums(struct bench *b)
-{
-	for (int i = 0; i < MOST; i++) {
-		struct datum *d = &b->datums[i];
-
-		/* the last token is predicted and predicts nothing: it is not in the pass */
-		d->length = (uint32_t)b->tokens + 1;
-		d->supervised_count = d->length;
-		d->ids = malloc(d->length * sizeof(*d->ids));
-		d->supervised = malloc(d->length);
-		if (d->ids == NULL || d->supervised == NULL)
-			die("no memory");
-		memset(d->supervised, 1, d->length);
-		for (size_t j = 0; j < d->length; j++)
-			d->ids[j] =
-			    (int32_t)((j * 7919 + (size_t)i * 104729) % b->model->vocabulary);
-		b->list[i] = d;
-	}
+	bench_check(op_free(b->ops, x), b->ops);
+	bench_check(op_free(b->ops, w), b->ops);
+	bench_check(op_free(b->ops, out), b->ops);
+	bench_check(op_free(b->ops, in), b->ops);
 }
 
 static size_t
@@ -166,64 +84,8 @@ device_left(void)
 {
 	struct device_info info;
 
-	check(device_memory(&info, 0), NULL);
+	bench_check(device_memory(&info, 0), NULL);
 	return info.memory_free;
-}
-
-static void
-load(struct bench *b)
-{
-	const struct trainer_options o = {.rank = RANK,
-	    .weight_decay = 0.01,
-	    .beta1 = 0.9,
-	    .beta2 = 0.999,
-	    .epsilon = 1e-8,
-	    .datum_tokens = b->tokens + 1};
-	double begin = seconds();
-	bool in_memory = false;
-	size_t bytes = random_model_write(b->model, folder, &in_memory);
-	struct refusal r;
-
-	/* Nothing is measured where there is no room for the model. */
-	if (bytes == 0) {
-		printf("skipped: neither memory nor %s has room for %.1f GB\n0 passed, 0 failed\n",
-		    folder, (double)random_model_bytes(b->model) / 1e9);
-		exit(0);
-	}
-	printf("weights made in %.2f s, in %s\n", seconds() - begin, in_memory ? "memory" : folder);
-	if (model_files_open(&b->files, folder, &r) != 0)
-		die("%s", r.text);
-	begin = seconds();
-	if (trainer_open(&b->t, b->ops, b->files, &o, &r) != 0)
-		die("%s", r.text);
-	check(op_sync(b->ops), b->ops);
-	begin = seconds() - begin;
-	random_model_remove(folder); /* what is mapped stays */
-	printf("loaded %.2f GB in %.2f s (%.2f GB/s); %zu tokens a micro-batch, %zu layers "
-	       "recomputed\n",
-	    (double)bytes / 1e9, begin, (double)bytes / 1e9 / begin, b->t->plan.micro_batch,
-	    b->t->plan.recompute);
-}
-
-static struct trainer_result
-step(struct bench *b, size_t count)
-{
-	struct trainer_result result;
-	struct refusal r;
-
-	if (trainer_step(b->t, b->list, count, 1e-4, &result, &r) != 0)
-		die("%s", r.text);
-	return result;
-}
-
-static void
-set(struct bench *b, const float *param, const float *zeros)
-{
-	struct refusal r;
-
-	if (trainer_set(b->t, param, zeros, zeros, &r) != 0)
-		die("%s", r.text);
-	trainer_set_step_count(b->t, 0);
 }
 
 /* That the last steps really were graphs, where there is all the room for them. */
@@ -235,9 +97,9 @@ tell_graphs(struct bench *b)
 	printf("CUDA graphs: %zu of %.1f MB, of %.1f that they may take; launched %llu times\n",
 	    c.graphs, (double)c.bytes / 1e6, (double)b->t->plan.graphs / 1e6,
 	    (unsigned long long)c.launched);
-	tell(b, *repeat_trouble(b->ops) == '\0', repeat_trouble(b->ops));
+	bench_tell(b, *repeat_trouble(b->ops) == '\0', repeat_trouble(b->ops));
 	if (b->t->plan.graphs == MEMORY_GRAPHS)
-		tell(b, c.launched >= TWICE - 1, "graphs are launched");
+		bench_tell(b, c.launched >= TWICE - 1, "graphs are launched");
 }
 
 /* What some steps leave, from the start. */
@@ -253,13 +115,13 @@ train(struct bench *b, const float *start, const float *zeros, bool graphs)
 	struct refusal r;
 
 	if (out.param == NULL)
-		die("no memory");
+		bench_die("no memory");
 	repeat_allow(b->ops, graphs ? b->t->plan.graphs : 0);
-	set(b, start, zeros);
+	bench_set(b, start, zeros);
 	for (int n = 0; n < TWICE; n++)
-		out.last = step(b, MOST);
+		out.last = bench_step(b, MOST);
 	if (trainer_get(b->t, out.param, NULL, NULL, &r) != 0)
-		die("%s", r.text);
+		bench_die("%s", r.text);
 	return out;
 }
 
@@ -280,19 +142,19 @@ same_again(struct bench *b)
 	struct refusal r;
 
 	if (start == NULL || zeros == NULL)
-		die("no memory");
+		bench_die("no memory");
 	if (trainer_get(b->t, start, NULL, NULL, &r) != 0)
-		die("%s", r.text);
+		bench_die("%s", r.text);
 	for (int i = 0; i < 3; i++)
 		runs[i] = train(b, start, zeros, i == 2);
 	printf("loss %.6f, norm %.6g after %d steps of %d sequences, three times\n",
 	    runs[0].last.loss, runs[0].last.gradient_norm, TWICE, MOST);
-	tell(b,
+	bench_tell(b,
 	    is_same(&runs[0], &runs[1], size) &&
 		memcmp(runs[0].param, start, size * sizeof(float)) != 0,
 	    "the same steps have the same bits");
-	tell(b, is_same(&runs[0], &runs[2], size), "and as CUDA graphs");
-	tell(
+	bench_tell(b, is_same(&runs[0], &runs[2], size), "and as CUDA graphs");
+	bench_tell(
 	    b, isfinite(runs[0].last.loss) && runs[0].last.gradient_norm > 0, "the loss is finite");
 	if (strcmp(device_backend(), "cuda") == 0)
 		tell_graphs(b);
@@ -328,10 +190,10 @@ time_steps(struct bench *b, size_t count, bool graphs)
 	repeat_allow(b->ops, graphs ? b->t->plan.graphs : 0);
 	/* the first two: not yet graphs */
 	for (int run = -1; run <= RUNS; run++) {
-		double begin = seconds();
+		double begin = bench_seconds();
 
-		step(b, count);
-		begin = seconds() - begin;
+		bench_step(b, count);
+		begin = bench_seconds() - begin;
 		least = run > 0 && begin < least ? begin : least;
 	}
 	return least;
@@ -361,7 +223,7 @@ measure_steps(struct bench *b, size_t count)
 	    (double)b->tokens / roof.total.seconds);
 	if (strcmp(device_backend(), "cuda") == 0)
 		printf("%.2f ms without CUDA graphs, %.2f ms with\n", without * 1e3, least * 1e3);
-	tell(b, least > 0, "a step takes time");
+	bench_tell(b, least > 0, "a step takes time");
 	print_row(b, count, least, &roof);
 }
 
@@ -375,7 +237,8 @@ check_memory(struct bench *b, size_t before)
 	const double used = (double)before - (double)device_left() - graphs;
 
 	printf("memory: %.2f GB planned, %.2f GB taken\n", plan / 1e9, used / 1e9);
-	tell(b, used >= 0.95 * plan && used <= 1.05 * plan + room, "the plan is what is taken");
+	bench_tell(
+	    b, used >= 0.95 * plan && used <= 1.05 * plan + room, "the plan is what is taken");
 }
 
 int
@@ -396,19 +259,16 @@ main(int argc, char **argv)
 		return 0;
 	}
 	if (b.model == NULL || b.model->full_every != 0 || b.tokens == 0)
-		die("usage: bench_step [f32|bf16] [model] [tokens] [folder]");
-	snprintf(folder, sizeof(folder), "%s/stepd-bench-XXXXXX", argc > 4 ? argv[4] : "/tmp");
-	if (mkdtemp(folder) == NULL)
-		die("%s cannot be made", folder);
-	atexit(leave);
-	check(device_describe(&info, 0), NULL);
+		bench_die("usage: bench_step [f32|bf16] [model] [tokens] [folder]");
+	bench_folder(argc > 4 ? argv[4] : "/tmp");
+	bench_check(device_describe(&info, 0), NULL);
 	b.device = info.name;
-	check(op_open(&b.ops, &options), NULL);
+	bench_check(op_open(&b.ops, &options), NULL);
 	printf("%s, %s, on %s\n", b.model->name, b.compute == OP_F32 ? "f32" : "bf16", info.name);
 	measure_peaks(&b);
-	make_datums(&b);
+	bench_datums(&b);
 	before = device_left();
-	load(&b);
+	bench_load(&b);
 	same_again(&b);
 	measure_steps(&b, 1);
 	measure_steps(&b, MOST);

@@ -88,7 +88,7 @@ $(EMU_BUILD)/served/stepd: $(BUILD)/stepd
 	@ln -f $< $@
 $(EMU_BUILD)/fast/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(EMU_BUILD)/fast/libkernels.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ -lm
-$(EMU_BUILD)/fast/bench_step: $(addprefix $(BUILD)/tests/bench/,bench_step.o random_model.o) $(ROOFLINE_OBJ) $(BUILD)/libworker.a \
+$(EMU_BUILD)/fast/bench_step: $(BENCH_STEP_OBJ) $(BUILD)/libworker.a \
 		$(EMU_BUILD)/fast/kernels/compute.c.o $(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
 cuda-emu: $(EMU_BUILD)/fast/golden_models $(EMU_BUILD)/fast/bench_ops $(EMU_BUILD)/fast/bench_step $(EMU_BUILD)/served/stepd-worker $(EMU_BUILD)/served/stepd
