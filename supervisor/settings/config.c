@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "supervisor/settings/config_devices.h"
 #include "supervisor/settings/config_secret.h"
 #include "supervisor/settings/config_table.h"
 #include "supervisor/settings/config_user.h"
@@ -336,7 +337,10 @@ static int
 check_together(const struct config *c, char *error)
 {
 	bool automatic = c->tls_cert != NULL && strcmp(c->tls_cert, "auto") == 0;
+	char reason[256];
 
+	if (config_devices_check(c->devices, reason, sizeof(reason)) != 0)
+		return fault(error, "STEPD_DEVICES: %s", reason);
 	if (c->tls_cert != NULL && !automatic && c->tls_key == NULL)
 		return fault(error, "STEPD_TLS_CERT needs STEPD_TLS_KEY beside it");
 	if ((c->tls_cert == NULL || automatic) && c->tls_key != NULL)

@@ -246,11 +246,12 @@ with Gpus(answer(error="no\x1bdevice", driver_loaded=True), outside=answer()) as
 held("a driver does what the sandbox of workers does not know",
      "its GPU is not used, and the log says that it computes outside only")
 
-for wanted, word in (("1", '"1" is not there'), (UUIDS[2][:-1], '"%s" is not there' % UUIDS[2][:-1]), ("0,0", "only once"),
-                     ("0,", '"" is not there'), ("00", '"00" is not'), ("0,cpu", '"cpu" is not'), ("gpu", '"gpu" is not'),
-                     ("0," + UUIDS[0], "only once")):
+# 2: what makes no sense whatever GPUs there are.
+for wanted, code, word in (("1", 1, '"1" is not there'), (UUIDS[2][:-1], 1, '"%s" is not there' % UUIDS[2][:-1]),
+                           ("0,0", 2, "only once"), ("0,", 2, '"" is not'), ("00", 2, '"00" is not'), ("0,cpu", 2, '"cpu" is not'),
+                           ("gpu", 2, '"gpu" is not'), ("0," + UUIDS[0], 1, "only once")):
     t = Gpus(answer(device(0)), STEPD_DEVICES=wanted, wait=False)
-    check(t.process.wait(30) == 1 and "STEPD_DEVICES: " in t.logged() and word in t.logged(), "refused: " + wanted,
+    check(t.process.wait(30) == code and "STEPD_DEVICES: " in t.logged() and word in t.logged(), "refused: " + wanted,
           t.logged())
     t.stop()
     shutil.rmtree(t.folder)

@@ -71,6 +71,7 @@ def refusals(folder):
             ("STEPD_LISTEN", {"STEPD_LISTEN": "127.0.0.1:70000"}),
             ("STEPD_LISTEN", {"STEPD_LISTEN": "::1:80"}),
             ("STEPD_LISTEN", {"STEPD_LISTEN": "no-such-host.invalid:80"}),
+            ("STEPD_DEVICES", {"STEPD_DEVICES": "CPU"}),
             ("STEPD_MODEL_DIR", {"STEPD_MODEL_DIR": "/no/such/folder"}),
             ("STEPD_CA_FILE", {"STEPD_CA_FILE": "/no/such/file"}),
             ("STEPD_WORKER", {"STEPD_WORKER": "/no/such/program"}),

@@ -104,6 +104,32 @@ TEST(tokens)
 	CHECK(LOAD(HOME, "TRAINER_TOKEN=0123456789abcde\xc3\xa9") == -EINVAL);
 }
 
+/* What is wrong whatever GPUs there are. */
+TEST(devices)
+{
+	static const char *const right[] = {
+	    "auto", "cpu", "0", "15", "10,0,1", "GPU-a", "MIG-a,GPU-a,3", "GPU-a,GPU-ab,1,10"};
+	static const char *const wrong[] = {"CPU", "gpu", "cpu,0", "0,auto", "GPU-", "0,", ",0",
+	    "0,,1", ",", "00", "01", "-1", "0x1", "0 ", "0, 1", "0;1", "gpu-a", "MIG-,0"};
+	static const char *const twice[] = {"0,0", "1,0,1", "GPU-a,0,GPU-a", "0,1,10,1"};
+	char text[64];
+
+	for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+		snprintf(text, sizeof(text), "STEPD_DEVICES=%s", right[i]);
+		CHECK_MSG(LOAD(TOKEN, HOME, text) == 0, "%s: %s", text, error);
+	}
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		snprintf(text, sizeof(text), "STEPD_DEVICES=%s", wrong[i]);
+		CHECK_MSG(LOAD(TOKEN, HOME, text) == -EINVAL, "%s", text);
+		CHECK(strstr(error, "STEPD_DEVICES: \"") != NULL && strstr(error, "UUID") != NULL);
+	}
+	for (size_t i = 0; i < sizeof(twice) / sizeof(twice[0]); i++) {
+		snprintf(text, sizeof(text), "STEPD_DEVICES=%s", twice[i]);
+		CHECK_MSG(LOAD(TOKEN, HOME, text) == -EINVAL, "%s", text);
+		CHECK(strstr(error, "only once") != NULL);
+	}
+}
+
 static void
 write_file(const char *path, const char *text, mode_t mode)
 {
@@ -193,5 +219,6 @@ TEST(everything_is_freed)
 }
 
 TEST_MAIN(TEST_CASE(defaults), TEST_CASE(values), TEST_CASE(state_folders), TEST_CASE(faults),
-    TEST_CASE(tokens), TEST_CASE(token_files), TEST_CASE(printing_hides_secrets),
-    TEST_CASE(names_of_others), TEST_CASE(sizes_as_text), TEST_CASE(everything_is_freed))
+    TEST_CASE(tokens), TEST_CASE(devices), TEST_CASE(token_files),
+    TEST_CASE(printing_hides_secrets), TEST_CASE(names_of_others), TEST_CASE(sizes_as_text),
+    TEST_CASE(everything_is_freed))
