@@ -11,10 +11,28 @@
 # Usage: tests/check_gpu.sh BUILD FOLDER: of the programs that are linked with CUDA's ops
 set -u
 build=$1 cuda=$2
+parts='ops golden e2e speed peer shapes sanitizer'
 passed=0 failed=0 unrun='' holders=''
 began=$(date +%s)
 SECONDS_IN_ALL=${SECONDS_IN_ALL:-350}
-scratch=$(mktemp -d)
+
+# What was asked for makes no sense: before anything computes.
+refuse() {
+	echo "check_gpu.sh: $1" >&2
+	exit 2
+}
+for part in ${PART:-}; do
+	case " probe $parts " in
+	*" $part "*) ;;
+	*) refuse "no part named $part in PART: probe $parts" ;;
+	esac
+done
+for setting in "SECONDS_IN_ALL=$SECONDS_IN_ALL" "LIMIT=${LIMIT:-120}"; do
+	case ${setting#*=} in
+	0?* | *[!0-9]*) refuse "$setting: not a whole number of seconds" ;;
+	esac
+done
+scratch=$(mktemp -d) || refuse "nowhere to write: TMPDIR names a folder for it"
 log=$scratch/log rows=$scratch/rows peers=$scratch/peers
 : >"$rows" && : >"$peers"
 trap 'rm -rf "$scratch"; kill $holders 2>/dev/null' EXIT
@@ -255,16 +273,9 @@ hold_gpus
 from=$(date +%s)
 probe
 echo "-- probe: $(($(date +%s) - from)) s"
-for part in ${PART:-ops golden e2e speed peer shapes sanitizer}; do
+for part in ${PART:-$parts}; do
 	from=$(date +%s)
-	case $part in
-	probe) ;;
-	ops | golden | e2e | speed | peer | shapes | sanitizer) $part ;;
-	*)
-		echo "check_gpu.sh: no part named $part" >&2
-		exit 2
-		;;
-	esac
+	[ "$part" = probe ] || $part
 	now=$(date +%s)
 	echo "-- $part: $((now - from)) s, $((now - began)) s in all"
 done

@@ -105,9 +105,13 @@ check_gpu EMU_DEVICES=0
 grep -q 'no device computes here' "$log" && [ $code -ne 0 ] && expr "$last" : '.* failed$' >/dev/null
 ok $? "no device: exit $code, $last"
 
-check_gpu PART=nothing
-[ $code -eq 2 ]
-ok $? "an unknown part: exit $code"
+# What makes no sense is refused before anything computes.
+for setting in PART=nothing PART="ops nothing" SECONDS_IN_ALL=abc SECONDS_IN_ALL=-1 SECONDS_IN_ALL=1.5 SECONDS_IN_ALL=08 \
+	LIMIT=x TMPDIR="$folder/nowhere"; do
+	check_gpu PART=ops "$setting"
+	[ $code -eq 2 ] && grep -q "^check_gpu.sh: .*${setting%%=*}" "$log" && ! grep -q 'backend' "$log"
+	ok $? "$setting: exit $code"
+done
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
