@@ -13,17 +13,18 @@ static const char memory[] = "16777216"; /* of the device */
 
 /* Steps of one or more micro-batches: all datums, one, other packings, each twice. */
 static void
-check_counts(enum op_dtype compute, double dropout, size_t micro_batch)
+check_counts(enum op_dtype compute, double dropout, size_t micro_batch, size_t rank)
 {
 	struct trainer_options o = plain;
 	struct trainer_result result;
 	struct refusal r = {0};
 	struct fixture f;
 
+	o.rank = rank;
 	o.dropout = dropout;
 	o.max_grad_norm = 0.5;
 	o.micro_batch = micro_batch;
-	o.datum_tokens = LONGEST;
+	o.datum_tokens = LONGEST - 1; /* of the longest the last is read by nobody */
 	setup(&f, compute, &o);
 	for (size_t first = 0; first < DATUMS; first++)
 		for (int i = 0; i < 2; i++) {
@@ -36,7 +37,8 @@ check_counts(enum op_dtype compute, double dropout, size_t micro_batch)
 				      f.t, f.list + first, DATUMS - first, 1e-3, &result, &r) == 0,
 			    "%s", r.text);
 			after = emu_counted();
-			CHECK_MSG(after.allocations == before.allocations, "from %zu: %lu", first,
+			CHECK_MSG(after.allocations == before.allocations,
+			    "rank %zu, from %zu: %lu", rank, first,
 			    after.allocations - before.allocations);
 			CHECK_MSG(after.waits == before.waits + 2, "from %zu: %lu", first,
 			    after.waits - before.waits);
@@ -48,7 +50,15 @@ TEST(a_step_allocates_nothing_and_waits_twice)
 {
 	for (int i = 0; i < 8; i++)
 		check_counts(i % 2 == 0 ? OP_F32 : OP_BF16, i / 2 % 2 == 0 ? 0 : 0.3,
-		    i / 4 % 2 == 0 ? 0 : 1);
+		    i / 4 % 2 == 0 ? 0 : 1, plain.rank);
+}
+
+/* Where the adapter takes most of the scratch memory, and a datum all of what was planned. */
+TEST(the_scratch_of_every_rank_is_planned)
+{
+	for (size_t rank = 1; rank <= 70; rank += rank < 12 ? 1 : 29)
+		for (int i = 0; i < 2; i++)
+			check_counts(i % 2 == 0 ? OP_F32 : OP_BF16, 0, 1, rank);
 }
 
 /* A datum that nobody told when the session was opened, and what a step of it leaves. */
@@ -169,7 +179,8 @@ main(int argc, char **argv)
 {
 	static const struct test_case cases[] = {
 	    TEST_CASE(a_step_allocates_nothing_and_waits_twice),
-	    TEST_CASE(out_of_memory_is_an_answer), {NULL, NULL}};
+	    TEST_CASE(the_scratch_of_every_rank_is_planned), TEST_CASE(out_of_memory_is_an_answer),
+	    {NULL, NULL}};
 
 	setenv("EMU_MEMORY", memory, 1);
 	return test_main(cases, argc, argv);

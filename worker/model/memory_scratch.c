@@ -182,21 +182,33 @@ cpu(struct sizes *z)
 	return z->most + (z->s->act == OP_BF16 && !z->backend->native_bf16 ? panels(z) : 0);
 }
 
-/* lora.cu: areas_cut, of linear layers first .. first+count-1, or of the largest of them alone. */
+/* lora.cu: areas_cut, each in whole lines, of linear layers first .. first+count-1 together. */
 static void
-cuda_lora(struct sizes *z, enum model_linear first, size_t count)
+cuda_pairs(struct sizes *z, enum model_linear first, size_t count)
 {
-	const size_t T = z->s->tokens, one = up(CUDA_PARTS * z->s->rank, 8);
-	const size_t pairs = z->s->rank <= CUDA_SHARED_RANK ? count : 1, all = pairs * one;
-	const size_t wide = z->s->backward ? 4 : 0, narrow = z->s->backward ? 2 : 0;
-	size_t bytes = area(z, T, all, 6 + narrow), outputs = 0, N, K;
+	const size_t T = z->s->tokens, one = up(CUDA_PARTS * z->s->rank, 8), all = count * one;
+	size_t bytes = area(z, T, all, 4) + area(z, T, all, 2), N, K = 0;
 
 	for (size_t i = 0; i < count; i++) {
 		model_linear_shape(z->c, first + i, &N, &K);
-		outputs = pairs == 1 ? larger(outputs, N) : outputs + N;
+		bytes += area(z, N, one, 2);
+		if (z->s->backward)
+			bytes += area(z, T, one, 2) + area(z, N, one, 4);
 	}
-	bytes += area(z, all, K, 2 + wide) + area(z, outputs, one, 2 + wide);
-	need(z, bytes + area(z, T, all, narrow));
+	bytes += area(z, all, K, 2);
+	if (z->s->backward)
+		bytes += area(z, T, all, 2) + area(z, all, K, 4);
+	need(z, bytes);
+}
+
+/* The same, or of one after another where their rank is high. */
+static void
+cuda_lora(struct sizes *z, enum model_linear first, size_t count)
+{
+	const size_t step = z->s->rank <= CUDA_SHARED_RANK ? count : 1;
+
+	for (size_t i = 0; i < count; i += step)
+		cuda_pairs(z, first + i, step);
 }
 
 static size_t
