@@ -71,7 +71,7 @@ $(EMU_BUILD)/fast/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/
 		$(EMU_BUILD)/fast/kernels/compute.c.o $(EMU_BUILD)/fast/libkernels.a $(BUILD)/libipc.a
 	$(call SAY,link)$(EMU_CXX) -o $@ $^ $(filter-out -ldnnl,$(WORKER_LIBS))
 # Tests of the worker's training, over these kernels: the CPU's own, and what only the emulation sees.
-EMU_TRAIN := test_load test_memory_plan test_trainer test_trainer_evaluate steps graphs graphs_memory
+EMU_TRAIN := test_load test_memory_plan test_trainer test_trainer_evaluate test_trainer_stale steps graphs graphs_memory
 $(addprefix $(EMU_BUILD)/fast/,$(filter-out test_%,$(EMU_TRAIN))): $(EMU_BUILD)/fast/%: $(EMU_BUILD)/fast/tests/cuda-emu/%.c.o
 $(addprefix $(EMU_BUILD)/fast/,$(filter test_%,$(EMU_TRAIN))): $(EMU_BUILD)/fast/%: $(EMU_BUILD)/fast/tests/unit/%.c.o
 $(addprefix $(EMU_BUILD)/fast/,$(EMU_TRAIN)): $(BUILD)/libworker.a $(EMU_BUILD)/fast/kernels/compute.c.o \

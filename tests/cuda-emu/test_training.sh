@@ -7,7 +7,7 @@ build=${STEPD_BUILD:-build}/cuda-emu/fast
 passed=0 failed=0
 log=$build/training.log
 
-for test in test_load test_memory_plan test_trainer test_trainer_evaluate steps graphs graphs_memory; do
+for test in test_load test_memory_plan test_trainer test_trainer_evaluate test_trainer_stale steps graphs graphs_memory; do
 	EMU_GUARD=0 timeout 600 "$build/$test" >"$log" 2>&1
 	code=$?
 	line=$(grep -aE '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
