@@ -22,7 +22,7 @@ $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/t
 	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 
 # Whether its instructions are those of the manual.
-$(BUILD)/cuda/test_instructions: $(CUDA_BUILD)/tests/cuda-emu/instructions.cu.o
+$(patsubst %,$(BUILD)/cuda/%,$(EMU_THREADS)): $(BUILD)/cuda/test_%: $(CUDA_BUILD)/tests/cuda-emu/%.cu.o
 	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lstdc++ -lm
 
 # The worker with these ops, the same in everything else; a name for the driver to find: sandbox_gpu.c.
@@ -42,7 +42,7 @@ $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
 	@ln -f $< $@
 
 .PHONY: cuda
-cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a test_instructions golden_models bench_ops bench_step stepd-worker $(EMU_TESTS))
+cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a golden_models bench_ops bench_step stepd-worker $(EMU_THREADS) $(EMU_TESTS))
 
 # What it runs; stepctl and stepd are the product's own.
 CHECK_GPU := cuda $(BUILD)/stepctl $(BUILD)/stepd $(BUILD)/tests/refused

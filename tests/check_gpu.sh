@@ -135,7 +135,7 @@ probe() {
 }
 
 ops() {
-	for t in "$cuda"/test_instructions "$cuda"/test_op_*; do
+	for t in "$cuda"/test_instructions "$cuda"/test_arithmetic "$cuda"/test_op_*; do
 		name=${t##*/test_}
 		[ ! -x "$t" ] || count "ops/${name#op_}" "$t"
 	done

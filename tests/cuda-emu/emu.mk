@@ -28,6 +28,8 @@ EMU_self_gcc := $(EMU_gcc)
 EMU_SRC := $(filter-out tests/cuda-emu/race.cpp,$(wildcard tests/cuda-emu/*.cpp))
 EMU_KERNELS := $(sort $(wildcard kernels/*.cu))
 EMU_PLANTED := $(sort $(wildcard tests/cuda-emu/planted/*.cu))
+# Tests of what threads compute, without ops; on a real device too.
+EMU_THREADS := test_instructions test_arithmetic
 EMU_TESTS := $(patsubst tests/unit/%.c,%,$(wildcard tests/unit/test_op_*.c))
 
 emu_objects = $(patsubst %,$(EMU_BUILD)/$(1)/%.o,$(EMU_SRC) $(if $(filter race,$(1)),tests/cuda-emu/race.cpp))
@@ -44,7 +46,8 @@ $$(EMU_BUILD)/$(1)/%.cu.o: %.cu
 		--redefine-sym memset=__tsan_memset --redefine-sym memmove=__tsan_memmove $$@)
 $$(EMU_BUILD)/$(1)/planted: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_PLANTED)) $$(call emu_objects,$(1))
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
-$$(EMU_BUILD)/$(1)/test_instructions: $$(EMU_BUILD)/$(1)/tests/cuda-emu/instructions.cu.o $$(call emu_objects,$(1))
+$$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_THREADS)): $$(EMU_BUILD)/$(1)/test_%: $$(EMU_BUILD)/$(1)/tests/cuda-emu/%.cu.o \
+		$$(call emu_objects,$(1))
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
 $$(EMU_BUILD)/$(1)/libkernels.a: $$(patsubst %,$$(EMU_BUILD)/$(1)/%.o,$$(EMU_KERNELS)) $$(call emu_objects,$(1)) \
 		$$(EMU_BUILD)/$(1)/kernels/dequant.c.o
@@ -58,7 +61,7 @@ $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS)): $$(EMU_BUILD)/$(1)/%: $$(EMU_
 $$(EMU_BUILD)/$(1)/huge: $$(EMU_BUILD)/$(1)/tests/cuda-emu/huge.c.o $$(EMU_BUILD)/$(1)/libkernels.a
 	$$(call SAY,link)$$(call emu_cxx,$(1)) $$(EMU_link_$(1)) -o $$@ $$^ -lm
 .PHONY: cuda-emu-$(1)
-cuda-emu-$(1): $$(EMU_BUILD)/$(1)/planted $$(EMU_BUILD)/$(1)/test_instructions $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_TESTS))
+cuda-emu-$(1): $$(EMU_BUILD)/$(1)/planted $$(patsubst %,$$(EMU_BUILD)/$(1)/%,$$(EMU_THREADS) $$(EMU_TESTS))
 endef
 $(foreach mode,$(EMU_MODES),$(eval $(call emu_rules,$(mode))))
 

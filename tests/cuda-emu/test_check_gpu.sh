@@ -29,7 +29,7 @@ check_gpu() {
 	last=$(tail -n 1 "$log")
 }
 
-for program in test_instructions test_op_rows test_op_adamw bench_step bench_ops golden_models; do
+for program in test_instructions test_arithmetic test_op_rows test_op_adamw bench_step bench_ops golden_models; do
 	ln -s "$PWD/$build/cuda-emu/fast/$program" "$folder/$program"
 done
 ln -s "$PWD/$build/cuda-emu/served/stepd-worker" "$folder/stepd-worker"
@@ -47,7 +47,7 @@ chmod +x "$folder/peer"
 check_gpu PART="ops speed peer shapes" PEER="$folder/peer"
 expr "$last" : '[1-9][0-9]* passed, 0 failed$' >/dev/null && [ $code -eq 0 ]
 ok $? "all is well: exit $code, $last"
-for row in ops/instructions ops/rows ops/adamw speed/tiny peer shapes/tiny-bf16 shapes/tiny-f32; do
+for row in ops/instructions ops/arithmetic ops/rows ops/adamw speed/tiny peer shapes/tiny-bf16 shapes/tiny-f32; do
 	grep -qE "^$row +[1-9][0-9]* passed +0 failed" "$log"
 	ok $? "no row of $row"
 done

@@ -8,14 +8,16 @@ passed=0 failed=0
 log=$build/instructions.log
 
 for mode in fast asan race gcc; do
-	for seed in 0 1 2; do
-		if EMU_SEED=$seed timeout 60 "$build/$mode/test_instructions" >"$log" 2>&1; then
-			passed=$((passed + 1))
-		else
-			failed=$((failed + 1))
-			echo "$mode, seed $seed:"
-			tail -n 5 "$log"
-		fi
+	for test in test_instructions test_arithmetic; do
+		for seed in 0 1 2; do
+			if EMU_SEED=$seed timeout 60 "$build/$mode/$test" >"$log" 2>&1; then
+				passed=$((passed + 1))
+			else
+				failed=$((failed + 1))
+				echo "$mode, $test, seed $seed:"
+				tail -n 5 "$log"
+			fi
+		done
 	done
 done
 echo "$passed passed, $failed failed"
