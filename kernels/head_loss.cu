@@ -17,7 +17,10 @@ enum {
 	   the flops that a card does in the time of a byte, 295 on H100. */
 	CHUNK_LEAST = 512,
 	CHUNK_BYTES = 256 << 20, /* of logits at a time, else */
-	PANEL_COLUMNS = 16384	 /* entries of the vocabulary at a time in the backward product */
+	PANEL_COLUMNS = 16384,	 /* entries of the vocabulary at a time in the backward product */
+	/* Where it is in float32: as one chain of sums, that of a whole vocabulary would be wrong
+	   in the fourth digit where its end is small beside what it passes. */
+	PANEL_COLUMNS_F32 = 1024
 };
 
 /* What the gradient of a row needs. */
@@ -122,23 +125,25 @@ __launch_bounds__(GPU_BLOCK) gradient_kernel(A *gradient, const struct head_row 
 struct head_loss {
 	const struct op_matrix *w;
 	size_t chunk; /* rows at a time */
+	size_t panel; /* columns at a time */
 	/* in scratch memory */
 	float *logits;	       /* (chunk, V) */
-	void *gradient;	       /* (chunk, PANEL_COLUMNS) act */
+	void *gradient;	       /* (chunk, panel) act */
 	struct head_row *rows; /* (chunk) */
 };
 
 static enum op_status
 cut_area(struct op_context *ctx, struct head_loss *h, size_t rows)
 {
-	size_t v = h->w->rows, columns = size_min(v, PANEL_COLUMNS), at[3] = {0};
+	size_t v = h->w->rows, at[3] = {0};
 	size_t most = size_max(CHUNK_LEAST, CHUNK_BYTES / (v * sizeof(float)));
 	void *area;
 
+	h->panel = size_min(v, ctx->compute == OP_F32 ? PANEL_COLUMNS_F32 : PANEL_COLUMNS);
 	h->chunk = size_min(rows, size_min(CHUNK_ROWS, most));
 	h->chunk = div_up(rows, div_up(rows, h->chunk)); /* all about equally long */
 	at[1] = at[0] + line_up(h->chunk * v * sizeof(float));
-	at[2] = at[1] + line_up(h->chunk * columns * sizeof(float));
+	at[2] = at[1] + line_up(h->chunk * h->panel * sizeof(float));
 	GPU_TRY(gpu_scratch(ctx, &area, at[2] + h->chunk * sizeof(*h->rows)));
 	h->logits = (float *)area;
 	h->gradient = (char *)area + at[1];
@@ -151,8 +156,8 @@ chunk_backward(struct op_context *ctx, const struct head_loss *h, float *dh, siz
 {
 	size_t vocabulary = h->w->rows;
 
-	for (size_t v = 0; v < vocabulary; v += PANEL_COLUMNS) {
-		size_t n = size_min(PANEL_COLUMNS, vocabulary - v);
+	for (size_t v = 0; v < vocabulary; v += h->panel) {
+		size_t n = size_min(h->panel, vocabulary - v);
 
 		if (ctx->compute == OP_BF16)
 			GPU_TRY(GPU_RUN(ctx, gradient_kernel<bf16>, (unsigned)rows, GPU_BLOCK, 0,

@@ -12,6 +12,7 @@ enum {
 	HEAD_LEAST = 512,
 	HEAD_BYTES = 256 << 20,
 	HEAD_PANEL = 16384,
+	HEAD_PANEL_F32 = 1024,
 };
 
 /* The float32 gradient of the residual stream, rounded. */
@@ -211,6 +212,7 @@ static void
 head(struct roof_walk *w)
 {
 	const double T = w->T, D = w->D, V = (double)w->m->vocabulary, A = w->A;
+	const double panel = A == 4 ? HEAD_PANEL_F32 : HEAD_PANEL;
 	double most = floor(HEAD_BYTES / (4 * V)), rows;
 
 	most = most < HEAD_LEAST ? HEAD_LEAST : most > HEAD_ROWS ? HEAD_ROWS : most;
@@ -222,8 +224,8 @@ head(struct roof_walk *w)
 
 		roof_product(w, ROOF_HEAD, n, V, D, A, 4);
 		roof_moves(w, ROOF_HEAD, 4 * n * V);
-		for (double v = 0; v < V; v += HEAD_PANEL) {
-			const double columns = V - v < HEAD_PANEL ? V - v : HEAD_PANEL;
+		for (double v = 0; v < V; v += panel) {
+			const double columns = V - v < panel ? V - v : panel;
 
 			roof_moves(w, ROOF_HEAD, (4 + A) * n * columns);
 			roof_product(w, ROOF_HEAD, n, D, columns, A, v > 0 ? 8 : 4);

@@ -21,6 +21,7 @@ enum {
 	CUDA_HEAD_LEAST = 512,	     /* head_loss.cu */
 	CUDA_HEAD_BYTES = 256 << 20, /* head_loss.cu */
 	CUDA_HEAD_PANEL = 16384,     /* head_loss.cu */
+	CUDA_HEAD_PANEL_F32 = 1024,  /* head_loss.cu */
 	CUDA_LINE = 256,	     /* gpu.h: line_up */
 	CUDA_TILE = 2 * 12,	     /* tiles.cu: two tiles; each sequence has these at least */
 };
@@ -217,10 +218,10 @@ cuda(struct sizes *z)
 	const size_t T = z->s->tokens, R = z->s->rank, H = z->c->heads, V = z->c->vocabulary;
 	const size_t rows = smaller(z->s->rows,
 	    smaller(CUDA_HEAD_ROWS, larger(CUDA_HEAD_LEAST, CUDA_HEAD_BYTES / (4 * V))));
+	const size_t panel = z->s->act == OP_F32 ? CUDA_HEAD_PANEL_F32 : CUDA_HEAD_PANEL;
 
 	need(z, area(z, T, H, z->s->act == OP_F32 ? 4 : 8)); /* attention's sums of rows */
-	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, CUDA_HEAD_PANEL), 4) +
-		    area(z, rows, 16, 1));
+	need(z, area(z, rows, V, 4) + area(z, rows, smaller(V, panel), 4) + area(z, rows, 16, 1));
 	if (R != 0 && z->s->act == OP_F32 && z->s->backward)
 		need(z, area(z, T, R, 4));
 	if (R != 0 && z->s->act != OP_F32) {
