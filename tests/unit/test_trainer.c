@@ -171,6 +171,60 @@ TEST(bfloat16)
 	teardown(&f);
 }
 
+/* Of one step, of all datums or of a single token that predicts the next one. */
+static float *
+gradients(const struct tiny_model *m, enum op_dtype compute, bool single, size_t *n, double *loss)
+{
+	struct trainer_result result = {0};
+	struct refusal r = {0};
+	struct fixture f;
+	float *grad;
+
+	setup_model(&f, m, compute, &plain);
+	free(random_adapter(&f));
+	if (single) {
+		f.datums[0].length = 2;
+		f.datums[0].supervised_count = 1;
+		f.supervised[0][1] = 1;
+	}
+	*n = trainer_adapter(f.t)->size;
+	grad = malloc(*n * sizeof(*grad));
+	CHECK_MSG(
+	    trainer_step(f.t, f.list, single ? 1 : DATUMS, 1e-3, &result, &r) == 0, "%s", r.text);
+	CHECK(trainer_get_gradient(f.t, grad, &r) == 0);
+	*loss = result.loss;
+	teardown(&f);
+	return grad;
+}
+
+/* Widths of heads that have kernels of their own somewhere, with heads that share keys, in rows
+   that are whole vectors and not. */
+TEST(bfloat16_gradients_of_every_width_of_head)
+{
+	static const size_t dims[] = {6, 64, 80, 96, 128, 256};
+
+	for (size_t i = 0; i < 4 * sizeof(dims) / sizeof(*dims); i++) {
+		struct tiny_model m = tiny_default;
+		const bool single = i % 2 != 0;
+		float *wide, *narrow;
+		double loss[2], off;
+		size_t n;
+
+		m.heads = 4;
+		m.head_dim = dims[i / 4];
+		m.width = i / 2 % 2 == 0 ? 24 : 21;
+		wide = gradients(&m, OP_F32, single, &n, &loss[0]);
+		narrow = gradients(&m, OP_BF16, single, &n, &loss[1]);
+		off = distance(narrow, wide, n);
+		CHECK_MSG(off < 0.04 && fabs(loss[1] / loss[0] - 1) < 0.02,
+		    "heads of %zu, width %zu: loss %g, not %g; gradients off by %g", m.head_dim,
+		    m.width, loss[1], loss[0], off);
+		free(wide);
+		free(narrow);
+	}
+}
+
 TEST_MAIN(TEST_CASE(gradient_is_the_slope), TEST_CASE(gradient_is_the_slope_with_dropout),
     TEST_CASE(gradient_is_the_slope_of_named_targets), TEST_CASE(dropout_masks_are_the_steps_own),
-    TEST_CASE(split_into_micro_batches), TEST_CASE(bfloat16))
+    TEST_CASE(split_into_micro_batches), TEST_CASE(bfloat16),
+    TEST_CASE(bfloat16_gradients_of_every_width_of_head))
