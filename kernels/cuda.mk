@@ -19,26 +19,33 @@ $(CUDA_BUILD)/%.cu.o: %.cu
 $(BUILD)/cuda/libkernels.a: $(CUDA_OBJ) $(addprefix $(BUILD)/kernels/,compute.o dequant.o)
 # The ops' tests on a real device.
 $(patsubst %,$(BUILD)/cuda/%,$(EMU_TESTS)): $(BUILD)/cuda/%: $(EMU_BUILD)/fast/tests/unit/%.c.o $(BUILD)/cuda/libkernels.a
+	@mkdir -p $(@D)
 	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 
 # Whether its instructions are those of the manual.
 $(patsubst %,$(BUILD)/cuda/%,$(EMU_THREADS)): $(BUILD)/cuda/test_%: $(CUDA_BUILD)/tests/cuda-emu/%.cu.o
+	@mkdir -p $(@D)
 	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) -lstdc++ -lm
 
 # The worker with these ops, the same in everything else; a name for the driver to find: sandbox_gpu.c.
 $(BUILD)/stepd-worker-cuda: $(BUILD)/worker/main.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
+	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) -Wl,--export-dynamic-symbol=pthread_setname_np $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 
 # What make check-gpu runs.
 $(BUILD)/cuda/golden_models: $(BUILD)/tests/golden/golden_models.o $(BUILD)/libworker.a $(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
+	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 # Needs a folder of the model's size, and is of the worker: loading, planning and stepping are its.
 $(BUILD)/cuda/bench_step: $(BENCH_STEP_OBJ) $(BUILD)/libworker.a \
 		$(BUILD)/cuda/libkernels.a $(BUILD)/libipc.a
+	@mkdir -p $(@D)
 	$(call SAY,link)$(LINK) $^ $(filter-out -ldnnl,$(WORKER_LIBS)) $(CUDA_LIBS) -lstdc++
 $(BUILD)/cuda/bench_ops: $(EMU_BUILD)/fast/tests/bench/bench_ops.c.o $(BUILD)/cuda/libkernels.a
+	@mkdir -p $(@D)
 	$(call SAY,link)$(CC) $(LDFLAGS) -o $@ $^ $(CUDA_LIBS) $(OPENMP_LIB) -lstdc++ -lm
 $(BUILD)/cuda/stepd-worker: $(BUILD)/stepd-worker-cuda
+	@mkdir -p $(@D)
 	@ln -f $< $@
 
 .PHONY: cuda
@@ -46,7 +53,7 @@ cuda: $(BUILD)/stepd-worker-cuda $(addprefix $(BUILD)/cuda/,libkernels.a golden_
 
 # What it runs; stepctl and stepd are the product's own.
 CHECK_GPU := cuda $(BUILD)/stepctl $(BUILD)/stepd $(BUILD)/tests/refused
-# PART=probe|ops|golden|e2e|speed|sanitizer: tests/check_gpu.sh
+# PART=, and more: tests/check_gpu.sh
 .PHONY: check-gpu
 check-gpu: $(BUILD)/stepd-worker $(CHECK_GPU)
 	@tests/check_gpu.sh $(BUILD) $(BUILD)/cuda
