@@ -2,7 +2,8 @@
  * Nothing that a step leaves behind is read by the next one, and nothing is read before it was
  * written: whatever layers are adapted, however many are recomputed, with and without dropout, a
  * step gives the bits of the first step of a session that keeps every layer. Before it, memory is
- * full of what a step that was refused left: NaN, or what overflowed.
+ * full of what a step that was refused left: NaN, or what overflowed; and what was found then is
+ * the same thing each time.
  */
 #include "tests/unit/trainer_fixture.h"
 
@@ -74,9 +75,9 @@ memory_for(struct fixture *f, size_t layers)
 	return activations_cut(&w->acts, f->t->model->config, &shape, NULL) + scratch;
 }
 
-/* A step that is refused with every value of the adapter so. */
+/* A step that is refused with every value of the adapter so, and why. */
 static void
-spoil(struct fixture *f, float value)
+spoil(struct fixture *f, float value, struct refusal *why)
 {
 	const size_t n = trainer_adapter(f->t)->size;
 	float *param = malloc(n * sizeof(*param));
@@ -88,60 +89,69 @@ spoil(struct fixture *f, float value)
 	CHECK(trainer_set(f->t, param, NULL, NULL, &r) == 0);
 	CHECK(trainer_step(f->t, f->list, DATUMS, 1e-2, &result, &r) == -1);
 	CHECK_MSG(r.status == 422, "%s", r.text);
+	if (why->status == 0)
+		*why = r;
+	CHECK_STR(r.text, why->text);
 	free(param);
 }
 
-/* The loss, then the gradients and the parameters after one step, on the host. */
-static float *
-step_after(struct fixture *f, float value, double *loss)
+struct outcome {
+	double loss;
+	float *values; /* gradients, then parameters */
+	size_t bytes;
+};
+
+static struct outcome
+step_of(struct fixture *f)
 {
 	const size_t n = trainer_adapter(f->t)->size;
-	float *out = malloc(2 * n * sizeof(*out));
+	struct outcome o = {.bytes = 2 * n * sizeof(float)};
 	struct refusal r = {0};
 
-	if (value != 0)
-		spoil(f, value);
+	o.values = malloc(o.bytes);
 	free(random_adapter(f));
-	*loss = step(f, 1e-2).loss;
-	CHECK(trainer_get_gradient(f->t, out, &r) == 0);
-	CHECK(trainer_get(f->t, out + n, NULL, NULL, &r) == 0);
+	o.loss = step(f, 1e-2).loss;
+	CHECK(trainer_get_gradient(f->t, o.values, &r) == 0);
+	CHECK(trainer_get(f->t, o.values + n, NULL, NULL, &r) == 0);
+	return o;
+}
+
+/* One step in a new session. why: what the steps before it were refused for, each time. */
+static struct outcome
+run(const struct tiny_model *m, const struct trainer_options *o, enum op_dtype compute,
+    size_t layers, size_t i, struct refusal *why)
+{
+	struct outcome out;
+	struct fixture f;
+
+	setup_model(&f, m, compute, o);
+	if (layers != 0)
+		f.t->work.pass_most = memory_for(&f, layers);
+	if (before[i] != 0)
+		spoil(&f, before[i], &why[i]);
+	out = step_of(&f);
+	teardown(&f);
 	return out;
 }
 
 static void
 check_case(const struct tiny_model *m, const struct trainer_options *o, enum op_dtype compute)
 {
-	float *want = NULL;
-	double first = 0;
+	struct refusal why[BEFORE] = {0};
+	const struct outcome want = run(m, o, compute, 0, 0, why);
 
 	for (size_t layers = 0; layers <= LAYERS; layers += layers == 0 ? 2 : 1)
-		for (size_t i = 0; i < BEFORE; i++) {
-			struct fixture f;
-			double loss;
-			float *got;
-			size_t n;
+		for (size_t i = layers == 0; i < BEFORE; i++) {
+			const struct outcome got = run(m, o, compute, layers, i, why);
 
-			setup_model(&f, m, compute, o);
-			n = trainer_adapter(f.t)->size;
-			if (layers != 0)
-				f.t->work.pass_most = memory_for(&f, layers);
-			got = step_after(&f, before[i], &loss);
-			if (want == NULL) {
-				want = got;
-				first = loss;
-			} else {
-				CHECK_MSG(
-				    loss == first && memcmp(got, want, 2 * n * sizeof(*got)) == 0,
-				    "%s, %zu wide, %zu recomputed, after %g, dropout %g, targets "
-				    "%s",
-				    compute == OP_F32 ? "f32" : "bf16", m->width, layers,
-				    (double)before[i], o->dropout,
-				    o->target_modules == NULL ? "all" : o->target_modules);
-				free(got);
-			}
-			teardown(&f);
+			CHECK_MSG(got.loss == want.loss &&
+				      memcmp(got.values, want.values, want.bytes) == 0,
+			    "%s, %zu wide, %zu recomputed, after %g, dropout %g, targets %s",
+			    compute == OP_F32 ? "f32" : "bf16", m->width, layers, (double)before[i],
+			    o->dropout, o->target_modules == NULL ? "all" : o->target_modules);
+			free(got.values);
 		}
-	free(want);
+	free(want.values);
 }
 
 static void
