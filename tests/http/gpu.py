@@ -95,7 +95,7 @@ class Run:
     def __init__(self, t, **fields):
         self.t, self.number, self.losses = t, 0, []
         self.hurries = False  # has a device that failed looked for at once, however often it failed
-        self.session = t.opened(base_model="tiny", lora_rank=2, lora_dropout=0.1, maximum_datum_tokens=64, **fields)
+        self.session = t.opened(**{"base_model": "tiny", "lora_rank": 2, "lora_dropout": 0.1, "maximum_datum_tokens": 64, **fields})
         self.ids = t.datums(self.session, "first", "second")
 
     def call(self, path, body):

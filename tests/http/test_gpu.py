@@ -163,6 +163,38 @@ def no_graphs():
         t.close(run.session, "?force=true")
 
 
+@fault("a worker on a GPU is killed among steps that are CUDA graphs, then its stepd",
+       "its steps, done again as they come, recorded and launched, have the bits of those without graphs")
+def graphs():
+    # without dropout, with which each pass has masks of its own and is no graph
+    shapes = [2, 2, 2, 1, 2, 1, 1, 2, 2, 2]
+
+    def steps(setting, kills, stop):
+        t = Gpu(STEPD_CUDA_GRAPHS=setting)
+        run, launched = Run(t, lora_dropout=0), 0
+        ids = run.ids
+        for i, count in enumerate(shapes):
+            if i in kills:
+                t.kill_workers()
+            if i == stop:
+                t.end(signal.SIGKILL)
+                t = run.t = Gpu(t.folder, STEPD_CUDA_GRAPHS=setting)
+            run.ids = ids[:count]
+            t.page.note()
+            run.step()
+            launched += t.page.noted()["graph"]
+            if i % 3 == 2:
+                check(run.evaluate()[0] == 200, "evaluated")
+        got = run.losses, run.state()
+        t.close(run.session)
+        t.__exit__(None)
+        return got, launched
+
+    (want, none), (got, some) = steps("off", (), None), steps("auto", (3, 7), 8)
+    check(got == want, "the same bits", got[0], want[0])
+    check(none == 0 and some > 0, "really graphs", none, some)
+
+
 @fault("a GPU's memory loses bits (ECC)",
        "503; device_ecc; no worker there until a probe computes, then the session is back by itself")
 def memory_error():
@@ -316,6 +348,7 @@ illegal_address()
 blamed()
 out_of_memory()
 no_graphs()
+graphs()
 memory_error()
 lost()
 late()
