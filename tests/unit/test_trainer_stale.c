@@ -6,8 +6,9 @@
  * the same thing each time.
  */
 #include "tests/unit/trainer_fixture.h"
+#include "worker/train/generate.h"
 
-enum { LAYERS = 3 };
+enum { LAYERS = 3, WRITTEN = 7 /* tokens */ };
 
 /* Odd widths, and such as vectors and tensor cores take. */
 static const struct tiny_model models[] = {{.layers = LAYERS,
@@ -181,4 +182,38 @@ TEST(nothing_stale_is_read_with_dropout)
 	check_all(OP_BF16, 0.3);
 }
 
-TEST_MAIN(TEST_CASE(nothing_stale_is_read), TEST_CASE(nothing_stale_is_read_with_dropout))
+/* What follows the first `count` tokens of a datum, with the adapter. */
+static void
+write_text(struct fixture *f, size_t count, int32_t *out)
+{
+	const struct generate_options o = {.adapter = true, .maximum = WRITTEN};
+	struct refusal r = {0};
+	size_t written;
+
+	free(random_adapter(f));
+	CHECK_MSG(trainer_generate(f->t, longest(f)->ids, count, &o, out, &written, &r) == 0, "%s",
+	    r.text);
+	CHECK(written == WRITTEN);
+}
+
+/* The cache of keys and values lies where a step had something else. */
+TEST(nothing_stale_is_read_where_a_text_goes_on)
+{
+	for (size_t i = 0; i < 4 * MODELS; i++) {
+		const enum op_dtype compute = i % 2 == 0 ? OP_F32 : OP_BF16;
+		const size_t count = i / 2 % 2 == 0 ? 1 : LONGEST;
+		int32_t want[WRITTEN], got[WRITTEN];
+		struct refusal why = {0};
+		struct fixture f;
+
+		setup_model(&f, &models[i / 4], compute, &plain);
+		write_text(&f, count, want);
+		spoil(&f, NAN, &why);
+		write_text(&f, count, got);
+		CHECK(memcmp(got, want, sizeof(want)) == 0);
+		teardown(&f);
+	}
+}
+
+TEST_MAIN(TEST_CASE(nothing_stale_is_read), TEST_CASE(nothing_stale_is_read_with_dropout),
+    TEST_CASE(nothing_stale_is_read_where_a_text_goes_on))
