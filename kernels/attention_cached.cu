@@ -51,13 +51,15 @@ __launch_bounds__(GPU_BLOCK) cached_kernel(A *out, const A *q, const A *k, const
 	for (int w = 0; w < WARPS; w++)
 		most = fmaxf(most, mosts[w]);
 	sum = 0.0f;
+	/* most is -inf of a warp without a key, which adds 0, and of one with NaN alone, which adds
+	   NaN. */
 	for (int w = 0; w < WARPS; w++)
-		sum += mosts[w] == -INFINITY ? 0.0f : sums[w] * expf(mosts[w] - most);
+		sum += sums[w] * expf(mosts[w] - most);
 	for (int e = threadIdx.x; e < dim; e += GPU_BLOCK) {
 		float total = 0.0f;
 
 		for (int w = 0; w < WARPS; w++)
-			total += mosts[w] == -INFINITY ? 0.0f : parts[w][e] * expf(mosts[w] - most);
+			total += parts[w][e] * expf(mosts[w] - most);
 		store(out, (size_t)head * dim + e, total / sum);
 	}
 }

@@ -302,5 +302,40 @@ TEST(refuses)
 	rig_close(&r);
 }
 
+/* A key that is not a number is in everything that sees it, also where it is the only one that a
+   part of the work has; nothing of another sequence sees it. */
+TEST(not_finite_stays)
+{
+	enum { KEYS = 19, BAD = 5, FIRST = 7 };
+	static const uint32_t start[] = {0, FIRST, KEYS};
+	static const size_t dims[] = {5, 64};
+
+	FOR_EACH_RIG(r)
+	for (size_t i = 0; i < 2; i++) {
+		const size_t dim = dims[i], n = KEYS * dim;
+		const struct op_attention_shape shape = {1, 1, dim, 0, 0.5f};
+		const struct op_packing packing = {start, NULL, 2, KEYS};
+		float *host = random_floats(n, 1.0f, 1), *got = malloc(n * sizeof(*got));
+		void *q = rig_act(&r, host, n), *v = rig_act(&r, host, n), *k;
+		void *out = rig_act_nan(&r, n), *lse = rig_alloc(&r, KEYS * sizeof(float));
+
+		host[BAD * dim + 3] = NAN;
+		k = rig_act(&r, host, n);
+		OK(op_attention(r.ctx, out, lse, q, k, v, &packing, &shape));
+		rig_get_act(&r, got, out, n);
+		for (size_t t = 0; t < KEYS; t++)
+			for (size_t e = 0; e < dim; e++)
+				CHECK(t >= FIRST ? isfinite(got[t * dim + e])
+						 : t < BAD || isnan(got[t * dim + e]));
+		OK(op_attention_cached(r.ctx, out, q, k, v, FIRST, &shape));
+		rig_get_act(&r, got, out, dim);
+		for (size_t e = 0; e < dim; e++)
+			CHECK(isnan(got[e]));
+		free(host);
+		free(got);
+		rig_clear(&r);
+	}
+}
+
 TEST_MAIN(TEST_CASE(forward_and_backward), TEST_CASE(packed_is_alone), TEST_CASE(cached),
-    TEST_CASE(unaligned), TEST_CASE(refuses))
+    TEST_CASE(unaligned), TEST_CASE(refuses), TEST_CASE(not_finite_stays))
