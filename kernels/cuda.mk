@@ -62,6 +62,9 @@ check-gpu: $(BUILD)/stepd-worker $(CHECK_GPU)
 # the programs need but glibc, the driver and cuBLAS. They run on any x86-64 and look beside themselves for libraries.
 ifdef BUNDLED
 LDFLAGS += -Wl,--disable-new-dtags,-rpath,'$$ORIGIN/../lib:$$ORIGIN/../../lib'
+# libevent within: it asks for a newer glibc than all the others do.
+SUPERVISOR_LIBS := $(patsubst -levent%,-l:libevent%.a,$(SUPERVISOR_LIBS))
+$(BUILD)/stepd: $(BUILD)/tests/older_glibc.o
 endif
 .PHONY: check-gpu-bundle check-gpu-programs
 check-gpu-programs: $(CHECK_GPU)

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Puts what tests/check_gpu.sh runs into the folder OUT and into OUT.tar.gz: programs, scripts, data, and the shared
-# libraries that the programs need but what glibc, the driver and cuBLAS (hundreds of MB) give. There, without a
-# compiler and without make: ./check-gpu.sh. Usage: tests/gpu_bundle.sh BUILD CUDA OUT
+# libraries that the programs need but what glibc, the compiler's run time, the driver and cuBLAS (hundreds of MB) give.
+# There, without a compiler and without make: ./check-gpu.sh. Usage: tests/gpu_bundle.sh BUILD CUDA OUT
 set -eu
 build=$1 cuda=$2 out=$3
 tests=$(cd "$(dirname "$0")" && pwd)
@@ -37,6 +37,8 @@ done | sed -n 's/^[[:space:]]*\([^ ]*\) => \([^ ]*\).*/\1 \2/p' | sort -u | whil
 	case $name in
 	libc.so.* | libm.so.* | libpthread.so.* | libdl.so.* | librt.so.* | libresolv.so.* | libutil.so.*) continue ;;
 	libcublas* | libcuda.so.*) continue ;;
+	# every machine has them; those of this one may need its glibc
+	libstdc++.so.* | libgcc_s.so.*) continue ;;
 	esac
 	[ "$path" != not ] || {
 		echo "gpu_bundle.sh: no $name" >&2
@@ -51,5 +53,6 @@ cd "$(dirname "$0")" || exit 1
 exec sh tests/check_gpu.sh build build/cuda
 EOF
 chmod +x "$out/check-gpu.sh"
+glibc=$(find "$out/build" "$out/lib" -type f -exec objdump -T {} + 2>/dev/null | grep -oE 'GLIBC_2\.[0-9]+' | sort -Vu | tail -n 1)
 tar -C "$(dirname "$out")" -cf - "$(basename "$out")" | gzip -9 >"$out.tar.gz"
-echo "$out.tar.gz: $(($(wc -c <"$out.tar.gz") >> 20)) MiB; there: tar xzf, then check-gpu/check-gpu.sh"
+echo "$out.tar.gz: $(($(wc -c <"$out.tar.gz") >> 20)) MiB, for ${glibc:-no GLIBC} and newer; there: tar xzf, then $(basename "$out")/check-gpu.sh"

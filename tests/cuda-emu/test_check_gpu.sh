@@ -101,6 +101,15 @@ code=$? last=$(tail -n 1 "$log")
 expr "$last" : '[1-9][0-9]* passed, 0 failed$' >/dev/null && [ $code -eq 0 ] && grep -q '^e2e/train *11 passed' "$log"
 ok $? "the bundle: exit $code, $last"
 
+# Its stepd has libevent within, and of that what an older glibc lacks. Linked of the objects that are there.
+older=$folder/older
+mkdir "$older" && cp -a "$build"/*.a "$build/ipc" "$build/supervisor" "$older"
+MAKEFLAGS='' make BUILD="$older" BUNDLED=1 "$older/stepd" >"$log" 2>&1 && objdump -pT "$older/stepd" >"$log" &&
+	! grep -qE 'NEEDED .*libevent|\*UND\*.*arc4random' "$log" && grep -q 'NEEDED .*libcurl' "$log"
+ok $? "the bundle's stepd needs libevent, or a glibc as new as here"
+TRAINER_TOKEN=0123456789abcdef STEPD_WORKER=/bin/true STEPD_STATE_DIR="$folder/state" "$older/stepd" --check >"$log" 2>&1
+ok $? "the bundle's stepd does not start"
+
 check_gpu EMU_DEVICES=0
 grep -q 'no device computes here' "$log" && [ $code -ne 0 ] && expr "$last" : '.* failed$' >/dev/null
 ok $? "no device: exit $code, $last"
