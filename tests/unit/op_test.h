@@ -283,7 +283,7 @@ check_gradient(const char *what, const float *got, const float *before, double *
 	for (size_t i = 0; i < n; i++)
 		most = fmax(most, fabs((double)got[i]));
 	off = distance_from(some, want, count, most);
-	CHECK_MSG(off <= tolerance, "%s off by %.3g", what, off);
+	CHECK_MSG(off <= tolerance, "%s off by %.3g, at most %.3g", what, off, tolerance);
 	for (size_t i = 0; i < n; i++)
 		if (!isfinite(got[i])) {
 			CHECK_MSG(isfinite(got[i]), "%s[%zu]", what, i);

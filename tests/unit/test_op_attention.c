@@ -30,10 +30,10 @@ static const struct attention shapes[] = {
     {.heads = 1, .kv_heads = 1, .dim = 128, .window = 20, .sequences = 2, .start = {0, 66, 70}},
     {.heads = 2, .kv_heads = 1, .dim = 256, .sequences = 2, .start = {0, 7, 24}},
     /* and in them more than a block, an odd rest, groups, bounds of windows within a step */
-    {.heads = 4, .kv_heads = 2, .dim = 64, .sequences = 3, .start = {0, 129, 130, 333}},
-    {.heads = 3, .kv_heads = 1, .dim = 80, .window = 50, .sequences = 2, .start = {0, 1, 151}},
-    {.heads = 2, .kv_heads = 2, .dim = 96, .window = 97, .sequences = 2, .start = {0, 130, 191}},
-    {.heads = 3, .kv_heads = 1, .dim = 128, .sequences = 2, .start = {0, 213, 242}},
+    {.heads = 2, .kv_heads = 1, .dim = 64, .sequences = 3, .start = {0, 129, 130, 203}},
+    {.heads = 3, .kv_heads = 1, .dim = 80, .window = 50, .sequences = 2, .start = {0, 1, 135}},
+    {.heads = 1, .kv_heads = 1, .dim = 96, .window = 97, .sequences = 2, .start = {0, 130, 163}},
+    {.heads = 2, .kv_heads = 1, .dim = 128, .sequences = 2, .start = {0, 149, 178}},
     {.heads = 1, .kv_heads = 1, .dim = 128, .window = 1, .sequences = 1, .start = {0, 75}},
     {.heads = 2, .kv_heads = 1, .dim = 256, .window = 33, .sequences = 2, .start = {0, 135, 150}},
 };
@@ -105,10 +105,12 @@ loss(const double *all, const void *context)
 	return sum;
 }
 
-/* Both directions on one shape. Tolerances: 3e-6 for float32 (scores of up to 211 keys), half a
-   unit more for an output in bfloat16; the gradients see the rounded output only through D, which
-   the rounding of `out` moves by its half unit, and are rounded themselves. Tensor cores take P and
-   dS rounded too: half a unit of 2^-9 more. */
+/* Both directions on one shape. Tolerances: 3e-6 for float32 (scores of up to 211 keys); of
+   gradients as many times that as 64 products fit in a head, for they are differences of such sums,
+   of which nothing but the rounding is left where a window is 1: four times that. Half a unit more
+   for an output in bfloat16; the gradients see the rounded output only through D, which the
+   rounding of `out` moves by its half unit, and are rounded themselves. Tensor cores take P and dS
+   rounded too: half a unit of 2^-9 more. */
 static void
 check_shape(struct rig *r, struct attention a)
 {
@@ -122,7 +124,8 @@ check_shape(struct rig *r, struct attention a)
 	void *q = rig_act(r, x, nq), *k = rig_act(r, x + nq, nk), *v = rig_act(r, x + nq + nk, nk);
 	void *out = rig_alloc(r, nq * sizeof(float));
 	double *all, *want = malloc(nq * sizeof(double)), *want_lse = malloc(nl * sizeof(double));
-	double tolerance = r->act == OP_BF16 ? (RIG_CUDA ? 8e-3 : 7e-3) : 3e-6;
+	double single = 3e-6 * fmax(1.0, (double)a.dim / 64) * (a.window == 1 ? 4 : 1);
+	double tolerance = r->act == OP_BF16 ? (RIG_CUDA ? 8e-3 : 7e-3) : single;
 	struct op_packing packing = {a.start, NULL, a.sequences, tokens};
 	struct op_attention_shape shape;
 
