@@ -141,7 +141,7 @@ JOBS = $(if $(filter -j%,$(MAKEFLAGS)),,-j$(shell nproc))
 # A real model learns from real rows. MODEL= names another folder or GGUF file, ROWS= other rows.
 .PHONY: demo
 demo: deps
-	@$(MAKE) -s --no-print-directory $(JOBS) all
+	@$(MAKE) -s --no-print-directory $(JOBS) NVCC= all
 	@BUILD=$(BUILD) tests/demo.sh $(MODEL)
 
 # The whole of the tests; the last line is `N passed, N failed`.
@@ -191,7 +191,7 @@ ASAN := -fsanitize=address,undefined -fno-sanitize-recover=undefined -fno-omit-f
 .PHONY: asan
 asan:
 	@tests/fetch.sh
-	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/asan CFLAGS_EXTRA="$(ASAN)" all unit
+	@$(MAKE) --no-print-directory $(JOBS) BUILD=$(BUILD)/asan CFLAGS_EXTRA="$(ASAN)" NVCC= all unit
 	@STEPD_ASAN=1 tests/run.sh $(BUILD)/asan unit golden http
 
 # Every target of tests/fuzz over its kept corpus, SECONDS= each. clang, without the kernels and OpenMP.
@@ -235,10 +235,10 @@ install: all
 
 .PHONY: help
 help:
-	@echo 'make              builds stepd, stepd-worker and stepctl in $(BUILD)/'
+	@echo 'make              builds stepd, stepd-worker and stepctl in $(BUILD)/, and stepd-worker-cuda where nvcc is'
 	@echo 'make demo         trains a real model on real rows [MODEL=path ROWS=file]'
 	@echo 'make test         runs every test'
-	@echo 'make cuda         compiles the CUDA kernels with nvcc [NVCC=]'
+	@echo 'make cuda         that worker, and what make check-gpu runs [NVCC=]'
 	@echo 'make check-gpu    proves and times them on the GPU of this machine [PART=]'
 	@echo 'make check-gpu-bundle  the same as a folder and a tar.gz for a machine where nothing can be built'
 	@echo 'make cuda-emu     compiles them for the CPU, as make test runs them'

@@ -4,6 +4,8 @@
 
 CUDA ?= /usr/local/cuda
 NVCC ?= $(firstword $(wildcard $(CUDA)/bin/nvcc) nvcc)
+# Where nvcc is, `make` builds the worker for GPUs too; `make NVCC=` leaves it out.
+all: $(if $(wildcard $(NVCC)),$(BUILD)/stepd-worker-cuda)
 CUDA_ARCHS := 80 86 89 90
 CUDA_BUILD ?= $(BUILD)/cuda
 CUDA_OBJ := $(patsubst %,$(CUDA_BUILD)/%.o,$(sort $(wildcard kernels/*.cu)))
