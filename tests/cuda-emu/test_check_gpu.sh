@@ -107,7 +107,7 @@ mkdir "$older" && cp -a "$build"/*.a "$build/ipc" "$build/supervisor" "$older"
 MAKEFLAGS='' make BUILD="$older" BUNDLED=1 "$older/stepd" >"$log" 2>&1 && objdump -pT "$older/stepd" >"$log" &&
 	! grep -qE 'NEEDED .*libevent|\*UND\*.*arc4random' "$log" && grep -q 'NEEDED .*libcurl' "$log"
 ok $? "the bundle's stepd needs libevent, or a glibc as new as here"
-TRAINER_TOKEN=0123456789abcdef STEPD_WORKER=/bin/true STEPD_STATE_DIR="$folder/state" "$older/stepd" --check >"$log" 2>&1
+env -i PATH="$PATH" TRAINER_TOKEN=0123456789abcdef STEPD_WORKER=/bin/true STEPD_STATE_DIR="$folder/state" "$older/stepd" --check >"$log" 2>&1
 ok $? "the bundle's stepd does not start"
 
 check_gpu EMU_DEVICES=0
