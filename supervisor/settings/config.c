@@ -13,6 +13,7 @@
 #include "supervisor/settings/config_secret.h"
 #include "supervisor/settings/config_table.h"
 #include "supervisor/settings/config_user.h"
+#include "supervisor/settings/config_value.h"
 #include "supervisor/settings/secret_file.h"
 
 #define ROW(type, field, name, min, max, fallback, flags, help)                                    \
@@ -60,59 +61,6 @@ fault(char error[CONFIG_ERROR_MAX], const char *format, ...)
 	return -EINVAL;
 }
 
-/* Digits, and for a size one of k M G T. */
-static int
-parse_number(const char *text, bool size, uint64_t *out)
-{
-	static const char units[] = "kmgt";
-	char *end;
-	const char *unit;
-
-	if (*text < '0' || *text > '9')
-		return -EINVAL;
-	errno = 0;
-	*out = strtoull(text, &end, 10);
-	if (errno != 0)
-		return -ERANGE;
-	if (*end == '\0')
-		return 0;
-	unit = strchr(units, *end | 0x20);
-	if (!size || unit == NULL || end[1] != '\0')
-		return -EINVAL;
-	if (__builtin_mul_overflow(*out, UINT64_C(1) << (10 * (unit - units + 1)), out))
-		return -ERANGE;
-	return 0;
-}
-
-static int
-parse_bool(const char *text, bool *out)
-{
-	static const char *const words[] = {"false", "true", "0", "1", "no", "yes", "off", "on"};
-
-	for (unsigned i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
-		if (strcasecmp(text, words[i]) == 0) {
-			*out = i % 2 == 1;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
-/* Is text one of the words of "a|b|c"? With text NULL: the first. A new string, or NULL. */
-static char *
-parse_choice(const char *text, const char *words)
-{
-	for (const char *word = words;; word++) {
-		size_t len = strcspn(word, "|");
-
-		if (text == NULL || (strlen(text) == len && strncmp(text, word, len) == 0))
-			return strndup(word, len);
-		word += len;
-		if (*word == '\0')
-			return NULL;
-	}
-}
-
 static char *
 absolute(const char *path)
 {
@@ -154,11 +102,11 @@ set_field(struct config *c, const struct setting *s, const char *text, char *err
 	case SETTING_PATH:
 		return set_text(c, s, text, error);
 	case SETTING_BOOL:
-		if (parse_bool(text, field_of(c, s)) != 0)
+		if (config_value_bool(text, field_of(c, s)) != 0)
 			return fault(error, "%s is \"%s\": not true or false", s->name, text);
 		return 0;
 	case SETTING_CHOICE:
-		*(char **)field_of(c, s) = parse_choice(text, s->fallback);
+		*(char **)field_of(c, s) = config_value_choice(text, s->fallback);
 		if (*(char **)field_of(c, s) == NULL)
 			return fault(
 			    error, "%s is \"%s\": not one of %s", s->name, text, s->fallback);
@@ -168,7 +116,7 @@ set_field(struct config *c, const struct setting *s, const char *text, char *err
 	case SETTING_SECONDS:
 		break;
 	}
-	if (parse_number(text, s->type == SETTING_SIZE, number) != 0)
+	if (config_value_number(text, s->type == SETTING_SIZE, number) != 0)
 		return fault(error, "%s is \"%s\": not a whole number%s", s->name, text,
 		    s->type == SETTING_SIZE ? " (k, M, G, T may follow)" : "");
 	if (*number >= s->min && *number <= s->max)
